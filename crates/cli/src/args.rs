@@ -1,12 +1,14 @@
 //! Command-line flags. The help texts, the manual page and the shell completions are generated from
 //! these types.
 
+mod devices;
 mod files;
 mod lab;
 mod reference;
 mod values;
 mod window;
 
+pub use devices::RunDevices;
 pub use files::{ConvertArgs, InfoArgs};
 pub use lab::{
     BenchArgs, BenchCase, DevicesArgs, LadderArgs, OccupancyArgs, RunCase, SelftestArgs, TuneArgs,
@@ -25,6 +27,7 @@ use orrery_io::Limits;
 use orrery_model::Precision;
 use orrery_particles::settings::SolverChoice;
 
+use devices::parse_run_devices;
 use reference::help_section;
 use values::{parse_count, parse_count_in, parse_device, parse_memory_size, parse_wall_time};
 
@@ -155,13 +158,14 @@ fn run_after_help() -> String {
 #[derive(Debug, Args)]
 pub struct CommonRunArgs {
     /// Device: auto, cpu, cuda, cuda:1, opencl or opencl:1. With auto, a new run uses the first
-    /// GPU, or the CPU if there is none, and a resumed run uses the same device as before
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device)]
-    pub device: DeviceChoice,
+    /// GPU, or the CPU if there is none, and a resumed run uses the same device as before. Several
+    /// devices share the run: cuda:0,cuda:1 or cuda:all
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_run_devices)]
+    pub device: RunDevices,
     /// Do not use the strategies found by orrery tune. A resumed run keeps its strategy
     #[arg(long)]
     pub no_tuned: bool,
-    /// Number of CPU threads [default: all cores]
+    /// Number of CPU threads, under mpirun per rank [default: all cores]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
     pub threads: Option<u32>,
     /// Write a checkpoint and exit before this wall-clock limit: 90min, 2h, 23:59:00, 1-12:00:00
@@ -201,6 +205,17 @@ pub struct MemoryArgs {
     /// Refuse input that needs more memory, such as 500MB or 2GiB [default: available memory]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = parse_memory_size)]
     pub max_memory: Option<u64>,
+}
+
+impl Command {
+    /// Returns the flags of a run if several ranks execute this command together.
+    pub fn shared_run(&self) -> Option<&CommonRunArgs> {
+        match self {
+            Self::Run(arguments) => Some(&arguments.common),
+            Self::Resume(arguments) => Some(&arguments.common),
+            _ => None,
+        }
+    }
 }
 
 impl MemoryArgs {

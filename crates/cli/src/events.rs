@@ -32,6 +32,7 @@ pub fn describe(event: &RunEvent<'_>) -> Option<(Importance, String)> {
     Some(match event {
         RunEvent::Step(_) => return None,
         RunEvent::Device(selected) => (Text, format!("device: {selected}")),
+        RunEvent::Ranks { transport, devices } => (Text, ranks_text(transport, devices)),
         RunEvent::TunedStrategy(strategy) => (Text, format!("tuned: {strategy}")),
         RunEvent::StartTime { case, file_time } => (Text, start_time_text(case, *file_time)),
         RunEvent::Ready { case, system, .. } => (Detail, setup_text(case, system)),
@@ -117,6 +118,7 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
         ),
         RunEvent::Step(_)
         | RunEvent::Device(_)
+        | RunEvent::Ranks { .. }
         | RunEvent::TunedStrategy(_)
         | RunEvent::StartTime { .. }
         | RunEvent::Ready { .. }
@@ -126,6 +128,18 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
         | RunEvent::StorageRecovered
         | RunEvent::WaitingForStorage { .. } => return None,
     })
+}
+
+/// Names the connection of the ranks and their devices, for example "ranks: 2 (threads), 0 on
+/// cuda:0, NVIDIA H200; 1 on cuda:1, NVIDIA H200".
+fn ranks_text(transport: &str, devices: &[String]) -> String {
+    let count = devices.len();
+    if devices.iter().all(|device| *device == devices[0]) {
+        return format!("ranks: {count} ({transport}), each on {}", devices[0]);
+    }
+    let of_rank = |(rank, device): (usize, &String)| format!("{rank} on {device}");
+    let list: Vec<String> = devices.iter().enumerate().map(of_rank).collect();
+    format!("ranks: {count} ({transport}), {}", list.join("; "))
 }
 
 fn start_time_text(case: &Case, file_time: f64) -> String {

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
 use orrery_engine::EngineError;
 use orrery_engine::case::CaseError;
@@ -36,6 +37,9 @@ pub enum Failure {
     /// This machine failed, such as a self-test or a process that does not start.
     #[error("{0}")]
     Machine(String),
+    /// The connection to other ranks failed, or another rank.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The value of a flag is invalid, or flags contradict each other.
     #[error("{0}")]
     Usage(String),
@@ -56,8 +60,13 @@ impl Failure {
                 error,
                 DeviceError::NoDevice { .. } | DeviceError::Index { .. } | DeviceError::BadChoice(_)
             ),
-            Self::Picture(_) | Self::Lab(_) | Self::Bodies(_) | Self::Machine(_) => false,
+            Self::Picture(_) | Self::Lab(_) | Self::Bodies(_) | Self::Cluster(_) | Self::Machine(_) => false,
         }
+    }
+
+    /// Returns the exit status of a command that failed.
+    pub fn exit_status(&self) -> u8 {
+        if self.is_mistake() { 2 } else { 1 }
     }
 }
 

@@ -10,6 +10,7 @@ mod json;
 mod log;
 mod print;
 mod progress;
+mod ranks;
 mod signals;
 mod terminal_line;
 
@@ -18,14 +19,36 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use commands::Ending;
+use orrery_cluster::Transport;
+use orrery_cluster::process::{self, MpiOptions};
+
+use failure::Failure;
 use print::eprint_line;
 
 fn main() -> ExitCode {
-    let status = match args::Arguments::try_parse() {
-        Ok(arguments) => execute_command(&arguments),
+    let status = process::run(MpiOptions::default(), Failure::exit_status, run_rank);
+    ExitCode::from(status.unwrap_or_else(|failure| {
+        eprint_line!("error: {failure}");
+        failure.exit_status()
+    }))
+}
+
+/// Executes the command line as a rank and returns the exit status. An error ends all ranks.
+fn run_rank(transport: &Transport) -> Result<u8, Failure> {
+    let arguments = args::Arguments::try_parse();
+    if transport.rank() > 0 {
+        // Rank 0 prints errors in the flags.
+        return arguments.map_or(Ok(()), |arguments| ranks::follow(&arguments, transport)).map(|()| 0);
+    }
+    let status = match arguments {
+        Ok(arguments) => ranks::lead(&arguments, transport)?,
         Err(error) => report_parse_error(&error),
     };
+    Ok(finish_output(status))
+}
+
+/// Writes the rest of the output of a command, and returns the exit status.
+fn finish_output(status: u8) -> u8 {
     let status = match print::finish_stdout() {
         Ok(()) => status,
         Err(error) => {
@@ -38,20 +61,7 @@ fn main() -> ExitCode {
     if let Some(warning) = log::warning().filter(|_| [0, 3].contains(&status)) {
         eprint_line!("{warning}");
     }
-    ExitCode::from(status)
-}
-
-/// Executes the command, prints its error if it fails, and returns the exit status.
-fn execute_command(arguments: &args::Arguments) -> u8 {
-    match commands::execute(arguments) {
-        Ok(Ending::Done) => 0,
-        Ok(Ending::Different) => 1,
-        Ok(Ending::Stopped) => 3,
-        Err(failure) => {
-            eprint_line!("error: {failure}");
-            if failure.is_mistake() { 2 } else { 1 }
-        }
-    }
+    status
 }
 
 /// Prints the help or version that was requested, or the error in the flags, and returns the exit

@@ -14,6 +14,7 @@ use orrery_engine::control::Control;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
+use crate::failure::Failure;
 use crate::print::eprint_line;
 
 /// Exit status of a process that SIGINT ended, as shells define it: 128 + 2.
@@ -28,6 +29,20 @@ pub fn install_handlers(control: &Control) -> io::Result<()> {
         flag::register(signal, control.stop.clone())?;
     }
     install_unix_handlers(control)
+}
+
+/// Installs the handlers of a rank that follows: a signal that requests a stop sets `stop`. Rank 0
+/// then stops all ranks. SIGUSR1 is ignored, because launchers send it to rank 0 as well.
+pub fn install_follower_handlers(stop: &Arc<AtomicBool>) -> io::Result<()> {
+    for signal in stop_signals() {
+        flag::register(signal, stop.clone())?;
+    }
+    install_unix_handlers(&Control::default())
+}
+
+/// Returns the error of handlers that cannot be installed.
+pub fn install_failure(error: io::Error) -> Failure {
+    Failure::Machine(format!("cannot install signal handlers: {error}"))
 }
 
 /// The signal that requested a stop, for a command that removes its files before it ends.

@@ -22,6 +22,7 @@ mod occupancy;
 mod odd_values;
 mod on_device;
 mod pictures;
+mod ranks;
 mod readme;
 mod reference;
 mod results;

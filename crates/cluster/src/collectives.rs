@@ -14,6 +14,7 @@
 //! the bits depend neither on timing nor on the algorithm.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use bytemuck::Pod;
 
@@ -68,6 +69,15 @@ impl Transport {
             Ok::<_, ClusterError>(())
         })?;
         Ok(values)
+    }
+
+    /// Waits at most `limit` for the values of the next [`Transport::broadcast`] of rank `root`, and
+    /// returns whether they are there. The ranks between `root` and this one must have called it.
+    pub(crate) fn wait_for_broadcast(&self, root: usize, limit: Duration) -> Result<bool, ClusterError> {
+        let (rank, size) = (self.rank(), self.size());
+        let relative = (rank + size - root) % size;
+        let lowest_bit = relative & relative.wrapping_neg();
+        self.wait_for_message((rank + size - lowest_bit) % size, Tag::BROADCAST, limit)
     }
 
     /// Returns the values of all ranks on rank `root`, in rank order, and `None` on the others. The

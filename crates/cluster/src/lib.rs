@@ -46,5 +46,5 @@ pub use counters::Traffic;
 pub use error::ClusterError;
 pub use request::{ReceiveRequest, SendRequest};
 pub use tag::Tag;
-pub use team::Team;
+pub use team::{RankTimes, Team};
 pub use transport::{Exchange, Transport};

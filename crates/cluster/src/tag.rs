@@ -20,6 +20,7 @@ impl Tag {
     pub(crate) const ALL_GATHER: Self = Self(TAGS_OF_CALLERS + 3);
     pub(crate) const REDUCE: Self = Self(TAGS_OF_CALLERS + 4);
     pub(crate) const FAILURE: Self = Self(TAGS_OF_CALLERS + 5);
+    pub(crate) const STOP: Self = Self(TAGS_OF_CALLERS + 6);
 
     /// Returns the tag with this number.
     ///
@@ -50,6 +51,6 @@ mod tests {
         assert_eq!(Tag::new(16_383).number() + 1, Tag::BARRIER.number());
         assert!(std::panic::catch_unwind(|| Tag::new(16_384)).is_err());
         // The largest tag that every MPI library accepts.
-        assert!(Tag::FAILURE.number() <= 32_767);
+        assert!(Tag::STOP.number() <= 32_767);
     }
 }

@@ -4,11 +4,21 @@
 //! an operation that needs all ranks it broadcasts a command. The others, the followers, wait for
 //! commands and take part in the operations that these name. So a program for one rank becomes one
 //! for several if its state objects send commands.
+//!
+//! Two messages of the leader are no commands: they start and collect the times of the ranks
+//! ([`Team::start_times`], [`Team::times`]). A follower that waits for a command also sends its
+//! stop request to the leader ([`Team::with_stop`]).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::counters::Traffic;
 use crate::error::ClusterError;
+use crate::tag::Tag;
 use crate::transport::Transport;
 
 /// Rank 0 of a group and its followers. Clones are the same rank.
@@ -51,20 +61,67 @@ use crate::transport::Transport;
 #[derive(Clone, Debug)]
 pub struct Team {
     transport: Transport,
+    shared: Arc<Shared>,
+}
+
+/// State that all clones of a team share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Set when this follower is asked to stop.
+    stop: Option<Arc<AtomicBool>>,
+    is_stop_sent: AtomicBool,
+    /// Time and traffic at the start of the measured times.
+    times_start: Mutex<Option<(Instant, Traffic)>>,
+    /// Error of the leader after which the ranks are not at the same operation.
+    failure: OnceLock<String>,
+}
+
+/// Time of one rank since [`Team::start_times`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RankTimes {
+    /// Time without communication and waiting.
+    pub computation: Duration,
+    /// Time in which messages were started and copied.
+    pub communication: Duration,
+    /// Time in which the rank waited for others, for the leader's commands or for messages.
+    pub waiting: Duration,
+    /// Number of sent messages.
+    pub messages_sent: u64,
+    /// Bytes of sent messages.
+    pub bytes_sent: u64,
 }
 
 /// Rank that leads.
 const LEADER: usize = 0;
+/// Message that starts the times. No command starts with a zero byte, because it is JSON.
+const START_TIMES: &[u8] = b"\0start times";
+/// Message that collects the times.
+const TIMES: &[u8] = b"\0times";
+/// Time between two checks for a stop request while a follower waits.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+impl Default for Team {
+    fn default() -> Self {
+        Self::alone()
+    }
+}
 
 impl Team {
     /// Returns the team of all ranks of a transport.
     pub fn new(transport: &Transport) -> Self {
-        Self { transport: transport.clone() }
+        Self { transport: transport.clone(), shared: Arc::default() }
     }
 
     /// Returns a team without followers.
     pub fn alone() -> Self {
         Self::new(&Transport::alone())
+    }
+
+    /// Returns the team of a follower that tells the leader when `stop` is set, for example by a
+    /// signal. It does so while it waits for the next command.
+    pub fn with_stop(transport: &Transport, stop: Arc<AtomicBool>) -> Self {
+        let shared = Arc::new(Shared { stop: Some(stop), ..Shared::default() });
+        Self { transport: transport.clone(), shared }
     }
 
     /// Returns the connection to the other ranks.
@@ -92,8 +149,21 @@ impl Team {
         if self.size() == 1 {
             return Ok(());
         }
-        let text = serde_json::to_vec(command).map_err(bad_command)?;
-        self.transport.broadcast(LEADER, text).map(|_| ())
+        self.send_to_followers(serde_json::to_vec(command).map_err(bad_command)?)
+    }
+
+    fn send_to_followers(&self, message: Vec<u8>) -> Result<(), ClusterError> {
+        if let Some(failure) = self.shared.failure.get() {
+            return Err(ClusterError::Aborted { rank: LEADER, message: failure.clone() });
+        }
+        self.transport.broadcast(LEADER, message).map(|_| ())
+    }
+
+    /// Ends the use of the followers, because the leader failed within an operation of all ranks:
+    /// later commands would wait for followers that wait for the leader. [`Team::lead`] returns an
+    /// error from now on.
+    pub fn give_up(&self, failure: &str) {
+        let _ = self.shared.failure.set(failure.to_owned());
     }
 
     /// Waits for the next command of the leader and returns it.
@@ -102,8 +172,98 @@ impl Team {
     /// If this rank is the leader.
     pub fn next_command<C: DeserializeOwned>(&self) -> Result<C, ClusterError> {
         assert!(!self.is_leader(), "only followers receive commands");
-        let text = self.transport.broadcast::<u8>(LEADER, Vec::new())?;
-        serde_json::from_slice(&text).map_err(bad_command)
+        loop {
+            let text = self.next_message()?;
+            match text.as_slice() {
+                START_TIMES => self.start_own_times(),
+                TIMES => drop(self.gather_times()?),
+                _ => return serde_json::from_slice(&text).map_err(bad_command),
+            }
+        }
+    }
+
+    fn next_message(&self) -> Result<Vec<u8>, ClusterError> {
+        if let Some(stop) = &self.shared.stop {
+            self.send_stop_if(stop)?;
+            while !self.transport.wait_for_broadcast(LEADER, STOP_INTERVAL)? {
+                self.send_stop_if(stop)?;
+            }
+        }
+        self.transport.broadcast::<u8>(LEADER, Vec::new())
+    }
+
+    fn send_stop_if(&self, stop: &AtomicBool) -> Result<(), ClusterError> {
+        if !stop.load(Ordering::Relaxed) || self.shared.is_stop_sent.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let message = [0u8; 0];
+        self.transport.exchange(|exchange| exchange.send(LEADER, Tag::STOP, &message))
+    }
+
+    /// Returns whether a follower was asked to stop since the last call. Does not wait.
+    ///
+    /// # Panics
+    /// If this rank is a follower.
+    pub fn is_stop_requested(&self) -> Result<bool, ClusterError> {
+        assert!(self.is_leader(), "followers send their stop requests to the leader");
+        let mut is_requested = false;
+        for rank in 1..self.size() {
+            if self.transport.wait_for_message(rank, Tag::STOP, Duration::ZERO)? {
+                self.transport.receive(rank, Tag::STOP)?;
+                is_requested = true;
+            }
+        }
+        Ok(is_requested)
+    }
+
+    /// Starts the times of all ranks, on the leader.
+    pub fn start_times(&self) -> Result<(), ClusterError> {
+        self.start_own_times();
+        if self.size() == 1 { Ok(()) } else { self.send_to_followers(START_TIMES.to_vec()) }
+    }
+
+    /// Returns the times of all ranks since [`Team::start_times`], on the leader.
+    pub fn times(&self) -> Result<Vec<RankTimes>, ClusterError> {
+        if self.size() > 1 {
+            self.send_to_followers(TIMES.to_vec())?;
+        }
+        Ok(self.gather_times()?.unwrap_or_default())
+    }
+
+    fn start_own_times(&self) {
+        let start = (Instant::now(), self.transport.traffic());
+        *self.shared.times_start.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
+    }
+
+    fn gather_times(&self) -> Result<Option<Vec<RankTimes>>, ClusterError> {
+        let start = *self.shared.times_start.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = start.map_or_else(RankTimes::default, |(start, traffic)| {
+            RankTimes::new(start.elapsed(), &self.transport.traffic().since(&traffic))
+        });
+        let all = self.transport.gather(LEADER, &own.to_numbers())?;
+        Ok(all.map(|all| all.iter().map(|numbers| RankTimes::from_numbers(numbers)).collect()))
+    }
+}
+
+impl RankTimes {
+    /// Returns the times of a rank that did nothing else but compute and communicate for `elapsed`.
+    pub fn new(elapsed: Duration, traffic: &Traffic) -> Self {
+        let Traffic { communication, waiting, messages_sent, bytes_sent, .. } = *traffic;
+        let computation = elapsed.saturating_sub(communication).saturating_sub(waiting);
+        Self { computation, communication, waiting, messages_sent, bytes_sent }
+    }
+
+    fn to_numbers(self) -> [u64; 5] {
+        let nanos = |time: Duration| time.as_nanos() as u64;
+        let Self { computation, communication, waiting, messages_sent, bytes_sent } = self;
+        [nanos(computation), nanos(communication), nanos(waiting), messages_sent, bytes_sent]
+    }
+
+    fn from_numbers(numbers: &[u64]) -> Self {
+        let number = |index: usize| numbers.get(index).copied().unwrap_or_default();
+        let time = |index: usize| Duration::from_nanos(number(index));
+        let [computation, communication, waiting] = [0, 1, 2].map(time);
+        Self { computation, communication, waiting, messages_sent: number(3), bytes_sent: number(4) }
     }
 }
 
@@ -147,6 +307,79 @@ mod tests {
     fn a_leader_without_followers_sends_nothing() {
         let team = Team::alone();
         assert_eq!(team.lead(&1), Ok(()));
+        assert_eq!(team.is_stop_requested(), Ok(false));
+        team.start_times().unwrap();
+        assert_eq!(team.times().unwrap().len(), 1);
         assert_eq!(team.transport().traffic().messages_sent, 0);
+    }
+
+    /// Each rank sleeps for a different time, which counts as computation. The leader waits for the
+    /// last one.
+    #[test]
+    fn times_are_those_of_each_rank_since_the_start() {
+        let pause = |rank: usize| Duration::from_millis(20 * (2 - rank as u64));
+        let times = threads::run(3, |transport| {
+            let team = Team::new(transport);
+            std::thread::sleep(Duration::from_millis(100));
+            if team.is_leader() {
+                team.start_times()?;
+                team.lead(&7)?;
+                std::thread::sleep(pause(0));
+                let times = team.times()?;
+                team.lead(&8)?;
+                return Ok::<_, ClusterError>(times);
+            }
+            assert_eq!(team.next_command::<u8>()?, 7);
+            std::thread::sleep(pause(transport.rank()));
+            assert_eq!(team.next_command::<u8>()?, 8);
+            Ok(Vec::new())
+        });
+        let times = times.unwrap().swap_remove(0);
+        assert_eq!(times.len(), 3);
+        for (rank, time) in times.iter().enumerate() {
+            assert!(time.computation >= pause(rank), "rank {rank}: {time:?}");
+        }
+        // The followers waited while the leader slept.
+        assert!(times[2].waiting >= Duration::from_millis(10), "{times:?}");
+        assert!(times[1].messages_sent <= 1 && times[2].messages_sent <= 1, "{times:?}");
+    }
+
+    #[test]
+    fn a_stop_request_of_a_follower_reaches_the_leader_once() {
+        let stops = threads::run(3, |transport| {
+            if transport.rank() > 0 {
+                let stop = Arc::new(AtomicBool::new(transport.rank() == 2));
+                let team = Team::with_stop(transport, stop);
+                return Ok(vec![team.next_command::<u8>()? == 1, team.next_command::<u8>()? == 2]);
+            }
+            let team = Team::new(transport);
+            let start = Instant::now();
+            while !team.is_stop_requested()? {
+                assert!(start.elapsed() < Duration::from_secs(20), "no stop request");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            team.lead(&1)?;
+            team.lead(&2)?;
+            Ok::<_, ClusterError>(vec![!team.is_stop_requested()?])
+        });
+        assert!(stops.unwrap().into_iter().flatten().all(|as_expected| as_expected));
+    }
+
+    #[test]
+    fn a_leader_that_gave_up_sends_nothing() {
+        let result = threads::run(2, |transport| {
+            let team = Team::new(transport);
+            if !team.is_leader() {
+                // The first command is the last one.
+                return team.next_command::<u8>().map(|command| assert_eq!(command, 1));
+            }
+            team.lead(&1)?;
+            team.give_up("device lost");
+            let error = ClusterError::Aborted { rank: 0, message: "device lost".to_owned() };
+            assert_eq!(team.clone().lead(&2), Err(error.clone()));
+            assert_eq!(team.times(), Err(error));
+            Ok(())
+        });
+        assert_eq!(result.map(|done| done.len()), Ok(2));
     }
 }

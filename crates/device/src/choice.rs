@@ -47,6 +47,16 @@ pub enum DeviceChoice {
     OpenCl(Option<usize>),
 }
 
+impl DeviceChoice {
+    /// Returns the choice of the device of a backend with this index, or of its first one.
+    pub fn of_backend(backend: Backend, index: Option<usize>) -> Self {
+        match backend {
+            Backend::Cuda => Self::Cuda(index),
+            Backend::OpenCl => Self::OpenCl(index),
+        }
+    }
+}
+
 impl FromStr for DeviceChoice {
     type Err = DeviceError;
 

@@ -107,6 +107,44 @@ impl Device {
         }
     }
 
+    /// Does [`Device::open`] for one of several ranks on a computer. If `choice` has no index, the
+    /// ranks get the devices in turn: with two CUDA devices and four ranks, `Cuda(None)` is cuda:1
+    /// for the ranks 1 and 3.
+    pub fn open_for_rank(choice: DeviceChoice, local_rank: usize) -> Result<Option<Self>, DeviceError> {
+        let in_turn = |indices: Vec<usize>| match indices.len() {
+            0 => None,
+            count => Some(indices[local_rank % count]),
+        };
+        match choice {
+            DeviceChoice::Cuda(None) | DeviceChoice::OpenCl(None) => {
+                let backend =
+                    if choice == DeviceChoice::Cuda(None) { Backend::Cuda } else { Backend::OpenCl };
+                let index = in_turn(Self::indices(backend)?);
+                Self::open_numbered(choice, backend, index).map(Some)
+            }
+            DeviceChoice::Auto => {
+                let cuda = in_turn((0..device_count(Backend::Cuda).unwrap_or(0)).collect());
+                let cuda = cuda.and_then(|index| Self::open_index(Backend::Cuda, index).ok());
+                Ok(cuda.or_else(|| {
+                    let has_f64 = |device: &Self| device.properties().has_f64;
+                    let index = in_turn(opencl::gpu_indices())?;
+                    Self::open_index(Backend::OpenCl, index).ok().filter(has_f64)
+                }))
+            }
+            choice => Self::open(choice),
+        }
+    }
+
+    /// Returns the indices of all devices of a backend on which a run computes: for OpenCL the GPUs,
+    /// or all devices if there is no GPU. Opens none of them.
+    pub fn indices(backend: Backend) -> Result<Vec<usize>, DeviceError> {
+        let choice = DeviceChoice::of_backend(backend, None);
+        let count =
+            device_count(backend).map_err(|why| DeviceError::NoDevice { choice, notes: vec![why] })?;
+        let gpus = if backend == Backend::OpenCl { opencl::gpu_indices() } else { Vec::new() };
+        Ok(if gpus.is_empty() { (0..count).collect() } else { gpus })
+    }
+
     fn open_best() -> Option<Self> {
         let open = |backend| move |index| Self::open_index(backend, index).ok();
         let cuda = (0..device_count(Backend::Cuda).unwrap_or(0)).find_map(open(Backend::Cuda));

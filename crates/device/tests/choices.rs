@@ -38,6 +38,28 @@ fn auto_selects_a_gpu_or_the_cpu_and_cpu_selects_no_device() {
     assert_eq!(Device::open(DeviceChoice::Auto).unwrap().as_ref(), test_devices().iter().find(is_suitable));
 }
 
+/// The ranks of a computer get the devices of a backend in turn. An index selects the device itself.
+#[test]
+fn ranks_get_the_devices_in_turn() {
+    for device in test_devices() {
+        let backend = device.properties().backend;
+        let indices = Device::indices(backend).unwrap();
+        let open = |index| Device::open(DeviceChoice::of_backend(backend, index)).unwrap();
+        let open_for =
+            |index, rank| Device::open_for_rank(DeviceChoice::of_backend(backend, index), rank).unwrap();
+        for rank in 0..2 * indices.len() + 1 {
+            assert_eq!(open_for(None, rank), open(Some(indices[rank % indices.len()])));
+            let index = device.properties().index;
+            assert_eq!(open_for(Some(index), rank).as_ref(), Some(&device));
+        }
+        assert_eq!(open_for(None, 0), open(None));
+    }
+    for rank in [0, 3] {
+        assert_eq!(Device::open_for_rank(DeviceChoice::Cpu, rank), Ok(None));
+    }
+    assert_eq!(Device::open_for_rank(DeviceChoice::Auto, 0), Device::open(DeviceChoice::Auto));
+}
+
 #[test]
 fn a_missing_index_gives_an_error_with_the_available_devices() {
     for device in test_devices() {

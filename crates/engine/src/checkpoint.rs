@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use orrery_device::{Backend, Device, DeviceChoice};
+use orrery_device::{Device, DeviceChoice};
 use orrery_io::{
     Block, Fault, IoError, Limits, make_folder, read_checkpoint, remove_files, write_checkpoint,
 };
@@ -120,9 +120,15 @@ impl LoadedCheckpoint {
         self.strategy.as_deref().filter(|_| is_writer)
     }
 
+    /// Sets the number of ranks that will compute the system of `case`.
+    pub fn with_ranks(self, case: &Case, ranks: usize) -> Self {
+        Self { simulation: self.simulation.map_system(|system| system.with_ranks(case, ranks)), ..self }
+    }
+
     /// Returns the device for a resumed run. `auto` becomes the device that wrote the checkpoint if
-    /// it is available: on another device the last bits would differ.
-    pub fn resumed_device_choice(&self, choice: DeviceChoice) -> DeviceChoice {
+    /// it is available: on another device the last bits would differ. Several ranks get the devices
+    /// of this kind in turn.
+    pub fn resumed_device_choice(&self, choice: DeviceChoice, ranks: usize) -> DeviceChoice {
         let Some((_, before)) = self.writer.split_once(" on ").filter(|_| choice == DeviceChoice::Auto)
         else {
             return choice;
@@ -133,11 +139,8 @@ impl LoadedCheckpoint {
         let devices = Device::list().devices;
         let same = devices.iter().find(|device| provenance::device_text(Some(device)) == before);
         same.map_or(choice, |device| {
-            let index = Some(device.properties().index);
-            match device.properties().backend {
-                Backend::Cuda => DeviceChoice::Cuda(index),
-                Backend::OpenCl => DeviceChoice::OpenCl(index),
-            }
+            let index = Some(device.properties().index).filter(|_| ranks == 1);
+            DeviceChoice::of_backend(device.properties().backend, index)
         })
     }
 

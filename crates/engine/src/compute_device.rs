@@ -12,6 +12,7 @@ use orrery_simd::InstructionSet;
 
 use crate::error::EngineError;
 use crate::system::Size;
+use crate::team::Ranks;
 
 /// Sources of measured strategies, one per method that has been tuned.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +82,15 @@ impl std::fmt::Display for ComputeDevice {
 /// Opens the device that `choice` selects on this machine.
 pub fn select_device(choice: DeviceChoice) -> Result<ComputeDevice, EngineError> {
     Ok(ComputeDevice { device: Device::open(choice)?, reason: None })
+}
+
+/// Opens the device of rank 0.
+pub(crate) fn select_device_of(ranks: &Ranks, choice: DeviceChoice) -> Result<ComputeDevice, EngineError> {
+    let device = match ranks.size() {
+        1 => Device::open(choice)?,
+        _ => Device::open_for_rank(choice, ranks.local_rank())?,
+    };
+    Ok(ComputeDevice { device, reason: None })
 }
 
 /// Checks that the selected device can compute a system. `reason` returns why it cannot. Then

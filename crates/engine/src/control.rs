@@ -11,6 +11,7 @@ use crate::case::Case;
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
 use crate::system::{Drift, System};
+use crate::team::Ranks;
 
 /// Part of the wall time that is reserved for other work of the machine.
 pub(crate) const RESERVE: Duration = Duration::from_secs(1);
@@ -27,8 +28,10 @@ pub struct Control {
     pub deadline: Option<Instant>,
     /// Limits for reading input files.
     pub limits: Limits,
-    /// Device to use.
+    /// Device to use. With several ranks, that of rank 0.
     pub device: DeviceRequest,
+    /// Ranks that compute the run. This process or thread is rank 0.
+    pub ranks: Ranks,
     /// Largest number of steps between two checks of the requests. `None` selects it from the
     /// measured time of a step. Results do not depend on it.
     pub steps_per_batch: Option<u64>,
@@ -38,6 +41,9 @@ impl Control {
     /// Returns why the run must stop now, if it must. One more batch of steps and its checkpoint
     /// may take up to `needed`.
     pub(crate) fn stop_reason(&self, needed: Duration) -> Option<StopReason> {
+        if self.ranks.is_stop_requested() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
         if self.stop.load(Ordering::Relaxed) {
             return Some(StopReason::Requested);
         }
@@ -95,6 +101,13 @@ pub struct Status {
 pub enum RunEvent<'a> {
     /// The device that computes from now on.
     Device(&'a ComputeDevice),
+    /// Several ranks compute from now on.
+    Ranks {
+        /// Connection of the ranks, for example "threads".
+        transport: &'a str,
+        /// Device of each rank.
+        devices: &'a [String],
+    },
     /// The run starts with the state of a file.
     StartTime {
         /// Case of the run, with the time at which it starts.

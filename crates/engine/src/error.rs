@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
 use orrery_fields::heat::HeatError;
 use orrery_fields::wave::WaveError;
@@ -149,6 +150,14 @@ pub enum EngineError {
     Ranks {
         /// Reason.
         message: String,
+    },
+    /// The physics has no form for several ranks.
+    #[error("{physics} runs on one rank, found {ranks}; expected a run without mpirun and with one --device")]
+    OneRankOnly {
+        /// Name of the physics.
+        physics: &'static str,
+        /// Number of ranks.
+        ranks: usize,
     },
     /// The units of the file cannot be converted to those of the case.
     #[error("{}: the units are {found} but the case has {expected}, and one of them has no physical scale; expected units = \"{found}\" in the case", path.display())]
@@ -326,7 +335,7 @@ pub enum EngineError {
         /// Estimated time for a step, its output and a checkpoint.
         needed: Duration,
     },
-    /// The storage or the device failed, and the run can be resumed.
+    /// The storage, a device or a rank failed, and the run can be resumed.
     #[error("{source}; step {step} is saved, orrery resume {} continues from it", folder.display())]
     Recoverable {
         /// The error.
@@ -404,6 +413,7 @@ impl EngineError {
             | Self::NoBodies { .. }
             | Self::Fluid { .. }
             | Self::DeviceUnsupported { .. }
+            | Self::OneRankOnly { .. }
             | Self::InitialState(_)
             | Self::FieldShape { .. }
             | Self::VolumeShape { .. }
@@ -429,8 +439,8 @@ impl EngineError {
             | Self::EndIsPast { .. }
             | Self::NotExtendable { .. }
             | Self::OutputFolder { .. } => true,
-            Self::Heat { source, .. } => !matches!(**source, HeatError::Device(_)),
-            Self::Wave { source, .. } => !matches!(**source, WaveError::Device(_)),
+            Self::Heat { source, .. } => !matches!(**source, HeatError::Device(_) | HeatError::Cluster(_)),
+            Self::Wave { source, .. } => !matches!(**source, WaveError::Device(_) | WaveError::Cluster(_)),
             Self::Device(error) => is_unknown_device(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)
@@ -465,6 +475,12 @@ impl EngineError {
             }
             _ => false,
         }
+    }
+}
+
+impl From<ClusterError> for EngineError {
+    fn from(error: ClusterError) -> Self {
+        Self::Ranks { message: error.to_string() }
     }
 }
 

@@ -2,8 +2,9 @@
 //! checked completely before a device is used or a file is written. [`run::run`] creates the
 //! [`System`] of the case, steps a [`Simulation`], and calls the observers when their [`Trigger`]s
 //! fire. The observers write snapshots, images and the table of conserved quantities. [`run::run`]
-//! also writes checkpoints, from which [`run::resume`] continues with identical bits. [`gravity`]
-//! is the physics of the present systems. All other modules know no physics.
+//! also writes checkpoints, from which [`run::resume`] continues with identical bits. [`team`] lets
+//! several ranks compute a run. [`gravity`], [`heat`], [`wave`] and [`fluid`] are the physics of
+//! the systems. All other modules know no physics.
 //!
 //! ```
 //! use orrery_engine::case::{Case, CaseSource};
@@ -59,6 +60,7 @@ pub mod run;
 pub mod seismogram_analysis;
 mod simulation;
 pub mod system;
+pub mod team;
 mod trigger;
 pub mod wall_time;
 pub mod wave;

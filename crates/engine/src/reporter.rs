@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use orrery_cluster::{RankTimes, Traffic};
+
 use crate::case::OnError;
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
@@ -24,6 +26,18 @@ pub struct Reporter<'a> {
     on_error: OnError,
     created: Instant,
     times: RunTimes,
+    /// Times of communication and waiting for other ranks during steps.
+    communication: Duration,
+    rank_waiting: Duration,
+}
+
+/// Start of an activity.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    started: Instant,
+    /// Total pause until then.
+    waited: Duration,
+    traffic: Traffic,
 }
 
 /// Wall time of a run by activity.
@@ -96,8 +110,15 @@ impl<'a> Reporter<'a> {
         on_error: OnError,
         report: impl FnMut(RunEvent<'_>) + Send + 'a,
     ) -> Self {
-        let (created, times) = (Instant::now(), RunTimes::default());
-        Self { control, report: Box::new(report), on_error, created, times }
+        Self {
+            control,
+            report: Box::new(report),
+            on_error,
+            created: Instant::now(),
+            times: RunTimes::default(),
+            communication: Duration::ZERO,
+            rank_waiting: Duration::ZERO,
+        }
     }
 
     /// Returns the requests of the caller.
@@ -125,33 +146,47 @@ impl<'a> Reporter<'a> {
         (self.report)(event);
     }
 
-    /// Returns a timer for [`Reporter::worked_since`]: the time now, and the total pause until now.
-    pub fn start_timer(&self) -> (Instant, Duration) {
-        (Instant::now(), self.times.waiting)
+    /// Returns a timer for [`Reporter::worked_since`].
+    pub fn start_timer(&self) -> Timer {
+        Timer { started: Instant::now(), waited: self.times.waiting, traffic: self.traffic() }
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.control.ranks.team().transport().traffic()
     }
 
     /// Returns the time since the timer was started, without the time spent waiting for storage.
-    pub fn worked_since(&self, (started, waited): (Instant, Duration)) -> Duration {
-        started.elapsed().saturating_sub(self.times.waiting.saturating_sub(waited))
+    pub fn worked_since(&self, timer: Timer) -> Duration {
+        timer.started.elapsed().saturating_sub(self.times.waiting.saturating_sub(timer.waited))
     }
 
     /// Counts the time since the timer was started as steps, and returns it.
-    pub fn count_steps(&mut self, timer: (Instant, Duration)) -> Duration {
+    pub fn count_steps(&mut self, timer: Timer) -> Duration {
         let elapsed = self.worked_since(timer);
+        let traffic = self.traffic().since(&timer.traffic);
+        self.communication += traffic.communication;
+        self.rank_waiting += traffic.waiting;
         self.times.steps += elapsed;
         elapsed
     }
 
+    /// Returns the times of rank 0 during its steps, without the number of messages.
+    pub fn rank_times(&self) -> RankTimes {
+        let (communication, waiting) = (self.communication, self.rank_waiting);
+        let computation = self.times.steps.saturating_sub(communication).saturating_sub(waiting);
+        RankTimes { computation, communication, waiting, ..RankTimes::default() }
+    }
+
     /// Counts the time since the timer was started as a checkpoint, except for the time `waited`
     /// for workers. Returns all of it.
-    pub fn count_checkpoint(&mut self, timer: (Instant, Duration), waited: Duration) -> Duration {
+    pub fn count_checkpoint(&mut self, timer: Timer, waited: Duration) -> Duration {
         let elapsed = self.worked_since(timer);
         self.times.checkpoints += elapsed.saturating_sub(waited);
         elapsed
     }
 
     /// Counts the time since the timer was started as plots.
-    pub fn count_plots(&mut self, timer: (Instant, Duration)) {
+    pub fn count_plots(&mut self, timer: Timer) {
         self.times.plots += self.worked_since(timer);
     }
 

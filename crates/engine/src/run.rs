@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 pub use crate::folder::{LOG_FILE, Output, Replace};
 pub use crate::pipeline::WorkerTimes;
 pub use crate::reporter::RunTimes;
+pub use orrery_cluster::RankTimes;
 
 use crate::batch::BatchLength;
 use crate::case::Case;
@@ -44,6 +45,9 @@ pub struct Summary {
     pub elapsed: Duration,
     /// Parts of this time.
     pub times: RunTimes,
+    /// Times of each rank since its first step, those of rank 0 without output. Empty for a single
+    /// rank.
+    pub rank_times: Vec<RankTimes>,
     /// Name of the method, for example `tree`.
     pub method: &'static str,
     /// The method in words, for example "tree forces".
@@ -253,7 +257,10 @@ impl<'a> Run<'a> {
             }
             Ok(can_step)
         });
-        outcome.map_err(|error| self.add_recovery_info(error))
+        outcome.map_err(|error| {
+            self.reporter.control().ranks.give_up_after(&error);
+            self.add_recovery_info(error)
+        })
     }
 
     /// Steps to the end or to a stop, completes the output and returns the summary.
@@ -263,6 +270,9 @@ impl<'a> Run<'a> {
 
     fn run_to_end(mut self) -> Result<Summary, EngineError> {
         let outcome = self.step_until_end();
+        if let Err(error) = &outcome {
+            self.reporter.control().ranks.give_up_after(error);
+        }
         let finished = match outcome {
             // No time is left to draw the plots. The resumed run will draw them.
             Ok(Some((StopReason::WallTime, _))) => Ok(()),
@@ -316,6 +326,7 @@ impl<'a> Run<'a> {
             is_on_device: system.device().is_some(),
             ..self.observers.add_times(self.reporter.times())
         };
+        let rank_times = self.reporter.control().ranks.times(self.reporter.rank_times())?;
         let solution_errors = match &stopped {
             Some(_) => Vec::new(),
             None => system.solution_errors(moment.stamp()).map_err(|error| error.at(moment.stamp()))?,
@@ -327,6 +338,7 @@ impl<'a> Run<'a> {
             from: self.from.0,
             elapsed,
             times,
+            rank_times,
             method: system.method(),
             method_text: system.method_text(),
             schema: table.schema().clone(),
@@ -350,11 +362,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Adds to `error` how to recover. A storage or device error gets the step of the last
-    /// checkpoint. A non-finite value or an error above its limit gets the path of a snapshot of
-    /// the state at that time.
+    /// Adds to `error` how to recover. An error of the storage, a device or a rank gets the step of
+    /// the last checkpoint. A non-finite value or an error above its limit gets the path of a
+    /// snapshot of the state at that time.
     fn add_recovery_info(&mut self, error: EngineError) -> EngineError {
-        if error.is_storage_error() || matches!(error, EngineError::Device(_)) {
+        if error.is_storage_error() || matches!(error, EngineError::Device(_) | EngineError::Ranks { .. }) {
             let from = self.is_resumed.then_some(self.from.0);
             let (folder, source) = (self.folder.clone(), Box::new(error));
             return match self.checkpoints.last_saved_step().or(from) {

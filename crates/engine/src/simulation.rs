@@ -108,6 +108,11 @@ impl Simulation {
         Self { end, ..self }
     }
 
+    /// Replaces the system by the same system with other properties.
+    pub fn map_system(self, map: impl FnOnce(System) -> System) -> Self {
+        Self { system: map(self.system), ..self }
+    }
+
     /// Replaces the system by the same system on another device.
     pub fn try_map_system(
         self,

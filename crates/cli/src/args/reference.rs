@@ -27,6 +27,7 @@ pub const SIGNALS: Table = &[
 /// Environment variables that the program reads.
 pub const ENVIRONMENT: Table = &[
     ("ORRERY_CACHE_DIR", "cache of kernels and tunings [default: ~/.cache/orrery]"),
+    ("ORRERY_MPI_LIBRARY", "libmpi of the MPI launcher, if another one is found"),
     ("ORRERY_DEBUG=1", "wait after each kernel launch, to find the kernel that fails"),
 ];
 

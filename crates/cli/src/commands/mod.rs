@@ -16,7 +16,7 @@ mod run;
 mod segy;
 mod selftest;
 mod timing;
-mod tune;
+pub mod tune;
 
 use std::path::Path;
 
@@ -29,6 +29,7 @@ use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
 use crate::args::{Arguments, Command, GravityArgs};
 use crate::failure::Failure;
 use crate::print::{eprint_line, print_line};
+use crate::ranks::LeadingRank;
 
 /// How a command ended, if it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +42,23 @@ pub enum Ending {
     Stopped,
 }
 
-/// Executes the command that the flags select.
-pub fn execute(arguments: &Arguments) -> Result<Ending, Failure> {
+impl Ending {
+    /// Returns the exit status.
+    pub fn status(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Different => 1,
+            Self::Stopped => 3,
+        }
+    }
+}
+
+/// Executes the command that the flags select, on rank 0.
+pub fn execute(arguments: &Arguments, leader: &LeadingRank) -> Result<Ending, Failure> {
     let done = match &arguments.command {
         // Only these three commands have other endings than success.
-        Command::Run(arguments) => return run::run(arguments),
-        Command::Resume(arguments) => return run::resume(arguments),
+        Command::Run(arguments) => return run::run(arguments, leader),
+        Command::Resume(arguments) => return run::resume(arguments, leader),
         Command::Compare(arguments) => return compare::compare(arguments),
         Command::Presets => {
             presets::list_presets();
@@ -113,7 +125,7 @@ const MIN_THREAD_LIMIT: usize = 16;
 const MAX_THREADS_PER_CORE: usize = 4;
 
 /// Sets the number of CPU threads of this process. `None` means all cores.
-fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
+pub fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     check_thread_count(threads, cores)?;
     let threads = threads.map_or(0, |n| n as usize);

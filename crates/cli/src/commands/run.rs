@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{AnimationFormat, Case, CaseError, CaseSource, Location};
 use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::{Control, StopReason};
@@ -24,13 +23,14 @@ use crate::json::JsonTarget;
 use crate::log;
 use crate::print::{self, eprint_line, print_line};
 use crate::progress::{Progress, format_duration};
+use crate::ranks::LeadingRank;
 use crate::signals;
 
 /// Film of a run, with `image.animation = "mp4"`.
 const FILM: &str = "animation.mp4";
 
 /// Simulates a case.
-pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
+pub fn run(arguments: &RunArgs, leader: &LeadingRank) -> Result<Ending, Failure> {
     let common = &arguments.common;
     let limits = common.memory.limits();
     let mut sets = arguments.set.clone();
@@ -40,7 +40,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         super::add_flag(&mut sets, "--precision", &key, flag.0.as_str())?;
     }
     // The longest stable step of a field is computed when the case is loaded.
-    super::use_threads(common.threads)?;
+    super::use_threads(leader.threads)?;
     let case = Case::load_within(&source, &sets, Some(limits.memory)).map_err(|error| {
         let flag = arguments.precision.map(|flag| format!("--precision {}", flag.0.as_str()));
         name_flag(error, arguments.set.len(), flag)
@@ -52,7 +52,7 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
     };
     if arguments.dry_run {
         let (case, folder) = &runs[0];
-        print_dry_run(case, folder, common.device, &limits)?;
+        print_dry_run(case, folder, leader, &limits)?;
         if runs.len() > 1 {
             print_line!("# {} shots, one after another; this is the first one", runs.len());
         }
@@ -66,8 +66,8 @@ pub fn run(arguments: &RunArgs) -> Result<Ending, Failure> {
         }
     }
     // A missing device is an error in the flags, so it is found before anything is printed.
-    Device::open(common.device)?;
-    let control = prepare_control(common, limits)?;
+    leader.check_devices()?;
+    let control = prepare_control(common, limits, leader)?;
     let (mut summaries, mut timings) = (Vec::new(), Vec::new());
     let mut ending = Ending::Done;
     for (case, folder) in &runs {
@@ -123,11 +123,11 @@ fn runs_of_shots(
 }
 
 /// Resumes a run.
-pub fn resume(arguments: &ResumeArgs) -> Result<Ending, Failure> {
+pub fn resume(arguments: &ResumeArgs, leader: &LeadingRank) -> Result<Ending, Failure> {
     let (folder, common) = (&arguments.folder, &arguments.common);
     let [json, timing] = prepare_json(common, arguments.force)?;
-    super::use_threads(common.threads)?;
-    let control = prepare_control(common, common.memory.limits())?;
+    super::use_threads(leader.threads)?;
+    let control = prepare_control(common, common.memory.limits(), leader)?;
     let mut progress = Progress::new(common.quiet);
     let mut sets = arguments.set.clone();
     if let Some(end) = &arguments.end {
@@ -180,7 +180,7 @@ fn name_flag(error: CaseError, set_count: usize, flag: Option<String>) -> CaseEr
 }
 
 /// Starts the log, installs the signal handlers and returns the run's control flags.
-fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Failure> {
+fn prepare_control(common: &CommonRunArgs, limits: Limits, leader: &LeadingRank) -> Result<Control, Failure> {
     log::start();
     if common.quiet {
         print::suppress_text();
@@ -190,13 +190,13 @@ fn prepare_control(common: &CommonRunArgs, limits: Limits) -> Result<Control, Fa
     }
     // A limit beyond the range of `Instant` is no limit.
     let deadline = common.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
-    let device = super::tune::device_request(common.device, common.no_tuned);
-    let control = Control { deadline, limits, device, ..Control::default() };
+    let device = super::tune::device_request(leader.device(), common.no_tuned);
+    let ranks = leader.ranks.clone();
+    let control = Control { deadline, limits, device, ranks, ..Control::default() };
     if !common.quiet {
         signals::announce_stop(&control);
     }
-    signals::install_handlers(&control)
-        .map_err(|e| Failure::Machine(format!("cannot install signal handlers: {e}")))?;
+    signals::install_handlers(&control).map_err(signals::install_failure)?;
     Ok(control)
 }
 
@@ -254,6 +254,7 @@ fn summary_json(summary: &Summary, folder: &Path) -> Value {
         },
         "stopped": stopped,
         "settled": summary.is_settled,
+        "ranks": summary.rank_times.len().max(1),
     });
     if let Value::Object(fields) = &mut value {
         if !summary.solution_errors.is_empty() {
@@ -335,9 +336,10 @@ fn print_warning(warning: &str) {
 }
 
 /// Prints the resolved case, and as comments the memory, device and output directory of the run.
-fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limits) -> Result<(), Failure> {
-    let device = DeviceRequest { choice, ..DeviceRequest::default() };
-    let control = Control { limits: *limits, device, ..Control::default() };
+fn print_dry_run(case: &Case, folder: &Path, leader: &LeadingRank, limits: &Limits) -> Result<(), Failure> {
+    let device = DeviceRequest { choice: leader.device(), ..DeviceRequest::default() };
+    let ranks = leader.ranks.clone();
+    let control = Control { limits: *limits, device, ranks, ..Control::default() };
     let Plan { case, size, host_bytes, selected, device_bytes } =
         System::plan(case, &control, &mut print_warning)?;
     print_line!("{}", case.to_toml().trim_end());
@@ -345,6 +347,9 @@ fn print_dry_run(case: &Case, folder: &Path, choice: DeviceChoice, limits: &Limi
     print_line!("# {size}: about {} of memory", format_bytes(host_bytes));
     if limits.memory < u64::MAX {
         print_line!("# {} available", format_bytes(limits.memory));
+    }
+    if leader.ranks.size() > 1 {
+        print_line!("# {} ranks, on rank 0:", leader.ranks.size());
     }
     print_line!("# device: {selected}");
     if let (Some(device), Some(needed)) = (&selected.device, device_bytes) {

@@ -1,6 +1,6 @@
 //! Times of a run: the table that `run` and `resume` print, and the JSON of `--timing`.
 
-use orrery_engine::run::{Summary, WorkerTimes};
+use orrery_engine::run::{RankTimes, Summary, WorkerTimes};
 use orrery_lab::format::format_seconds;
 use serde_json::{Value, json};
 
@@ -33,6 +33,55 @@ pub fn print_times(summary: &Summary) {
     row("workers: drawing", prepare.as_secs_f64());
     row("workers: writing", commit.as_secs_f64());
     print_line!("before the run     {:>12}", format_seconds(times.startup.as_secs_f64()));
+    print_rank_times(&summary.rank_times);
+}
+
+/// Largest number of ranks that have their own row.
+const MAX_ROWS: usize = 16;
+
+/// Prints the times of several ranks, and how evenly the work was divided.
+fn print_rank_times(ranks: &[RankTimes]) {
+    if ranks.is_empty() {
+        return;
+    }
+    print_line!("");
+    print_line!("{:<18} {:>12} {:>14} {:>12}", "", "computation", "communication", "waiting");
+    let row = |name: String, times: [f64; 3]| {
+        let [computation, communication, waiting] = times.map(format_seconds);
+        print_line!("{name:<18} {computation:>12} {communication:>14} {waiting:>12}");
+    };
+    let seconds = |times: &RankTimes| {
+        [times.computation, times.communication, times.waiting].map(|time| time.as_secs_f64())
+    };
+    if ranks.len() <= MAX_ROWS {
+        for (rank, times) in ranks.iter().enumerate() {
+            row(format!("rank {rank}"), seconds(times));
+        }
+    } else {
+        let column = |k: usize| ranks.iter().map(move |times| seconds(times)[k]);
+        let of_columns = |value: &dyn Fn(usize) -> f64| [0, 1, 2].map(value);
+        row("smallest".to_owned(), of_columns(&|k| column(k).fold(f64::INFINITY, f64::min)));
+        row("mean".to_owned(), of_columns(&|k| column(k).sum::<f64>() / ranks.len() as f64));
+        row("largest".to_owned(), of_columns(&|k| column(k).fold(0.0, f64::max)));
+    }
+    print_line!("imbalance          {:>12.2}   largest computation / mean", imbalance(ranks));
+}
+
+/// Returns the largest computation time of a rank, divided by the mean.
+fn imbalance(ranks: &[RankTimes]) -> f64 {
+    let seconds = || ranks.iter().map(|times| times.computation.as_secs_f64());
+    let mean = seconds().sum::<f64>() / ranks.len().max(1) as f64;
+    seconds().fold(0.0, f64::max) / mean.max(1e-9)
+}
+
+fn rank_json(times: &RankTimes) -> Value {
+    json!({
+        "computation": times.computation.as_secs_f64(),
+        "communication": times.communication.as_secs_f64(),
+        "waiting": times.waiting.as_secs_f64(),
+        "messages_sent": times.messages_sent,
+        "bytes_sent": times.bytes_sent,
+    })
 }
 
 /// Returns the times of a run for `--timing`.
@@ -57,5 +106,7 @@ pub fn timing_json(summary: &Summary) -> Value {
             "commit": times.workers.commit.as_secs_f64(),
         },
         "startup": times.startup.as_secs_f64(),
+        "ranks": summary.rank_times.iter().map(rank_json).collect::<Vec<_>>(),
+        "imbalance": (!summary.rank_times.is_empty()).then(|| imbalance(&summary.rank_times)),
     })
 }

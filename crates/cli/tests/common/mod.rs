@@ -1,5 +1,7 @@
 //! Runs the `orrery` command in a temporary directory and reads its output files.
 
+pub mod mpi;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

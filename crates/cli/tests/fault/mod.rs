@@ -13,6 +13,7 @@ mod extensions;
 mod kills;
 mod log;
 mod power;
+mod ranks;
 mod requests;
 mod scenario;
 mod storage;

@@ -10,10 +10,10 @@ use super::scenario::{
 use crate::common::text;
 
 /// A run in the background. It is killed at the end of the test.
-struct BackgroundRun(Option<Child>);
+pub struct BackgroundRun(Option<Child>);
 
 impl BackgroundRun {
-    fn start(command: &mut Command) -> Self {
+    pub fn start(command: &mut Command) -> Self {
         Self(Some(start_run(command)))
     }
 
@@ -21,12 +21,12 @@ impl BackgroundRun {
         self.0.as_ref().expect("it runs").id()
     }
 
-    fn send_signal(&self, name: &str) {
+    pub fn send_signal(&self, name: &str) {
         let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.id())]).status();
         assert!(sent.expect("a shell").success(), "{name} was not sent");
     }
 
-    fn wait_for_end(mut self) -> Output {
+    pub fn wait_for_end(mut self) -> Output {
         wait_for(self.0.take().expect("it runs"))
     }
 
@@ -48,7 +48,7 @@ impl Drop for BackgroundRun {
 
 /// Waits until the condition is true. Panics after a minute.
 #[track_caller]
-fn wait_until(condition: &str, mut is_true: impl FnMut() -> bool) {
+pub fn wait_until(condition: &str, mut is_true: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_true() {
         assert!(start.elapsed() < Duration::from_secs(60), "timeout while waiting for {condition}");
@@ -56,7 +56,7 @@ fn wait_until(condition: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-fn row_count(trial: &Trial<'_>) -> usize {
+pub fn row_count(trial: &Trial<'_>) -> usize {
     fs::read_to_string(trial.out().join("conserved.csv"))
         .map_or(0, |table| table.lines().count().saturating_sub(1))
 }
@@ -70,7 +70,7 @@ fn long_scenarios() -> impl Iterator<Item = FaultScenario> {
     cases.into_iter().map(|(case, sets)| long_scenario(case, sets))
 }
 
-fn long_scenario(case: &str, sets: &[&str]) -> FaultScenario {
+pub fn long_scenario(case: &str, sets: &[&str]) -> FaultScenario {
     let outputs = [
         "output.snapshot_every=0",
         "output.image_every=0",

@@ -9,7 +9,7 @@ use super::start::start_particles;
 use super::system::{FluidFacts, FluidSystem, system_error};
 use super::{host_bytes, particle_count};
 use crate::case::{Case, FluidCase};
-use crate::compute_device::{self, ComputeDevice, select_device};
+use crate::compute_device::{self, ComputeDevice, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::system::{Plan, ReportFn, Stamp};
@@ -37,7 +37,7 @@ pub(crate) fn start(
 
 /// Returns what a run of `case` would need. Its particles are generated or read.
 pub(crate) fn plan(case: &Case, fluid: &FluidCase, control: &Control) -> Result<Plan, EngineError> {
-    let selected = select_device(control.device.choice)?;
+    let selected = select_device_of(&control.ranks, control.device.choice)?;
     let (case, particles, settings, selected) = prepare(case, fluid, selected, control)?;
     let (n, bounds) = (particles.len(), particles.bounds);
     let device_bytes = selected.device.as_ref().map(|_| DeviceFluid::device_bytes(n, &settings, &bounds));

@@ -14,10 +14,11 @@ mod start;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_io::{Snapshot, write_snapshot};
 use orrery_model::{Particles, Units, Vec3s, short_number};
-use orrery_particles::bodies::{self, Bodies, BodiesError, needed_bytes};
+use orrery_particles::bodies::{self, Bodies, BodiesError, BodiesTeam, needed_bytes};
 use orrery_particles::integrator::adaptive;
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice, StepChoice};
 use serde_json::{Map, Value, json};
@@ -94,22 +95,35 @@ impl GravitySystem {
         Ok(self.bodies.positions()?)
     }
 
-    /// Moves the bodies from the host to `device`, with the `recorded` strategy if it is for this
-    /// run.
+    /// Moves the bodies from the host to the ranks of a team, if there is one, and to the `device`
+    /// of this rank, with the `recorded` strategy if it is for this run.
     pub(crate) fn moved_to(
         self,
-        device: &Device,
+        team: Option<&Team>,
+        device: Option<&Device>,
         recorded: Option<&str>,
         tuned: Option<Tuned>,
         report: &mut ReportFn<'_>,
     ) -> Result<Self, SystemError> {
         // The settings of the checkpoint contain the solver that `auto` selected at the start.
         let (n, settings) = (self.bodies.len(), *self.bodies.settings());
-        let recorded = recorded
-            .and_then(|text| device::recorded_strategy(text, device, &settings, self.bodies.solver_name()));
-        let setup = device_setup(device, n, &settings, recorded, tuned);
-        device::report_tuned(&setup, n, &settings, report);
-        Ok(Self { bodies: self.bodies.moved_to(&setup)?, ..self })
+        let solver = self.bodies.solver_name();
+        let setup = device.map(|device| {
+            let recorded =
+                recorded.and_then(|text| device::recorded_strategy(text, device, &settings, solver));
+            let setup = device_setup(device, n, &settings, recorded, tuned);
+            device::report_tuned(&setup, n, &settings, report);
+            setup
+        });
+        let bodies = match team {
+            Some(team) => self.bodies.shared_with(&BodiesTeam::lead(team))?,
+            None => self.bodies,
+        };
+        let bodies = match &setup {
+            Some(setup) => bodies.moved_to(setup)?,
+            None => bodies,
+        };
+        Ok(Self { bodies, ..self })
     }
 
     /// Returns a copy of the system that has taken a step of length `dt`.

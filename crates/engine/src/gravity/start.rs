@@ -4,14 +4,14 @@ use std::sync::atomic::AtomicBool;
 
 use orrery_io::{Limits, format_bytes};
 use orrery_model::{Particles, Precision, Units, Vec3s};
-use orrery_particles::bodies::{Bodies, needed_bytes};
+use orrery_particles::bodies::{Bodies, BodiesTeam, needed_bytes};
 use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
-use orrery_particles::settings::GravitySettings;
+use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 
 use super::painter::check_view;
 use super::{GravitySystem, body_count, device, settings};
 use crate::case::{BYTES_PER_BODY, BodiesSource, Case, GravityCase};
-use crate::compute_device::{ComputeDevice, select_device};
+use crate::compute_device::{self, ComputeDevice, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::system::{Plan, ReportFn, Stamp, SystemError};
@@ -41,7 +41,7 @@ pub(crate) fn start(
     if let Some(warning) = resolution_warning(&particles.position, &settings) {
         report(RunEvent::InputWarning(&warning));
     }
-    let selected = device::ensure_memory(selected, control.device.choice, n, &settings, integrator)?;
+    let selected = ensure_memory(selected, control, n as u64, &settings, integrator)?;
     report(RunEvent::Device(&selected));
     let setup = selected.device.as_ref().map(|device| {
         let setup = device::device_setup(device, n, &settings, None, control.device.tuned);
@@ -50,7 +50,11 @@ pub(crate) fn start(
     });
     // Bodies that are distinct in f64 can coincide in f32, and a softening can be too small to
     // matter there. Both give infinite forces, which `check_finite` finds.
-    let bodies = Bodies::new(particles, &settings, setup.as_ref())
+    let bodies = match control.ranks.start_bodies(&selected)? {
+        Some(team) => Bodies::new_on_team(&BodiesTeam::lead(team), particles, &settings, setup.as_ref()),
+        None => Bodies::new(particles, &settings, setup.as_ref()),
+    };
+    let bodies = bodies
         .and_then(|bodies| bodies.check_finite().map(|()| bodies))
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
     Ok((case, GravitySystem::new(bodies, integrator)))
@@ -64,8 +68,7 @@ pub(crate) fn plan(
     control: &Control,
     warn: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Plan, EngineError> {
-    let choice = control.device.choice;
-    let selected = select_device(choice)?;
+    let selected = select_device_of(&control.ranks, control.device.choice)?;
     let (n, start) = match gravity.body_count() {
         Some(n) => (n, case.time.start),
         None => {
@@ -76,10 +79,23 @@ pub(crate) fn plan(
     let mut case = case.with_absolute_paths();
     case.time.start = start;
     let (settings, integrator) = (settings(gravity, case.time.step), gravity.integrator);
-    let selected = device::ensure_memory(selected, choice, n as usize, &settings, integrator)?;
+    let selected = ensure_memory(selected, control, n, &settings, integrator)?;
     let device_bytes = selected.device.as_ref().map(|device| needed_bytes(device, n, &settings, integrator));
     let host_bytes = n.saturating_mul(BYTES_PER_BODY);
     Ok(Plan { case, size: body_count(n), host_bytes, selected, device_bytes })
+}
+
+/// Checks the memory of the selected device. Every rank has all bodies.
+fn ensure_memory(
+    selected: ComputeDevice,
+    control: &Control,
+    n: u64,
+    settings: &GravitySettings,
+    integrator: IntegratorChoice,
+) -> Result<ComputeDevice, EngineError> {
+    compute_device::ensure_memory(selected, control.device.choice, body_count(n), |device| {
+        needed_bytes(device, n, settings, integrator).saturating_mul(control.ranks.ranks_on_device())
+    })
 }
 
 /// Returns a warning of one line if single precision is used and does not resolve the bodies.

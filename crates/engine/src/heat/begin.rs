@@ -1,14 +1,14 @@
 //! The system that starts with the problem of a case.
 
-use orrery_device::DeviceChoice;
-use orrery_fields::heat::{HeatDeviceSetup, HeatField};
+use orrery_device::Device;
+use orrery_fields::heat::{Conductivity, HeatDeviceSetup, HeatField, HeatProblem};
 use orrery_io::format_bytes;
 
 use super::node_count;
 use super::start::{build_problem, initial_values};
 use super::system::{HeatSystem, PlateFacts, device_bytes};
 use crate::case::{Case, HeatCase};
-use crate::compute_device::{self, ComputeDevice, select_device};
+use crate::compute_device::{self, ComputeDevice, Tuned, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::system::{Dynamics, Plan, ReportFn, Size, Stamp, SystemError};
@@ -22,7 +22,7 @@ pub(crate) fn start(
     control: &Control,
     report: &mut ReportFn<'_>,
 ) -> Result<(Case, HeatSystem), EngineError> {
-    let selected = ensure_memory(selected, control.device.choice, case, heat)?;
+    let selected = ensure_memory(selected, control, case, heat)?;
     check_host_memory(heat, &selected, control)?;
     let problem = build_problem(case, heat, &control.limits)?;
     let initial = initial_values(case, heat, &problem, &control.limits)?;
@@ -30,33 +30,37 @@ pub(crate) fn start(
     let time = case.time.known_start();
     case.time.start = Some(time);
     report(RunEvent::Device(&selected));
-    let setup = selected.device.as_ref().map(|device| {
-        let is_variable = !heat.has_uniform_conductivity();
-        let tuned = control
-            .device
-            .tuned
-            .and_then(|tuned| (tuned.heat)(device, problem.grid().len(), problem.precision(), is_variable));
-        let default = HeatDeviceSetup::new(device, &problem);
-        HeatDeviceSetup { strategy: tuned.unwrap_or(default.strategy), ..default }
-    });
-    let field = HeatField::new(&problem, &initial, setup.as_ref())
+    let device = selected.device.as_ref();
+    let setup = device.map(|device| device_setup(device, &problem, control.device.tuned));
+    let team = control.ranks.start_field(&case, &selected)?;
+    let field = HeatField::new_in_team(team, &problem, &initial, setup.as_ref())
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
-    let system = HeatSystem::new(field, PlateFacts::new(&case, heat, &problem));
+    let facts = PlateFacts::new(&case, heat, &problem);
+    let system = HeatSystem::new(field, facts).with_ranks(control.ranks.size());
     system.check_finite().map_err(|error| error.at(Stamp { step: 0, time }))?;
     Ok((case, system))
 }
 
+/// Returns the device of a rank with its tuned strategy, or the default one.
+pub(crate) fn device_setup(device: &Device, problem: &HeatProblem, tuned: Option<Tuned>) -> HeatDeviceSetup {
+    let is_variable = matches!(problem.conductivity(), Conductivity::Field(_));
+    let (nodes, precision) = (problem.grid().len(), problem.precision());
+    let tuned = tuned.and_then(|tuned| (tuned.heat)(device, nodes, precision, is_variable));
+    let default = HeatDeviceSetup::new(device, problem);
+    HeatDeviceSetup { strategy: tuned.unwrap_or(default.strategy), ..default }
+}
+
 /// Returns what a run of `case` would need. All files of the case are read.
 pub(crate) fn plan(case: &Case, heat: &HeatCase, control: &Control) -> Result<Plan, EngineError> {
-    let choice = control.device.choice;
-    let selected = ensure_memory(select_device(choice)?, choice, case, heat)?;
+    let selected = select_device_of(&control.ranks, control.device.choice)?;
+    let selected = ensure_memory(selected, control, case, heat)?;
     check_host_memory(heat, &selected, control)?;
     let problem = build_problem(case, heat, &control.limits)?;
     initial_values(case, heat, &problem, &control.limits)?;
     let mut case = case.with_absolute_paths();
     case.time.start = Some(case.time.known_start());
     let host_bytes = PlateFacts::host_bytes(heat, selected.device.is_some());
-    let device_bytes = selected.device.as_ref().map(|_| device_bytes(&case, heat));
+    let device_bytes = selected.device.as_ref().map(|_| device_bytes(&case, heat, control.ranks.size()));
     Ok(Plan { case, size: size_of_plate(heat), host_bytes, selected, device_bytes })
 }
 
@@ -66,11 +70,14 @@ fn size_of_plate(heat: &HeatCase) -> Size {
 
 fn ensure_memory(
     selected: ComputeDevice,
-    choice: DeviceChoice,
+    control: &Control,
     case: &Case,
     heat: &HeatCase,
 ) -> Result<ComputeDevice, EngineError> {
-    compute_device::ensure_memory(selected, choice, size_of_plate(heat), |_| device_bytes(case, heat))
+    let ranks = &control.ranks;
+    compute_device::ensure_memory(selected, control.device.choice, size_of_plate(heat), |_| {
+        device_bytes(case, heat, ranks.size()).saturating_mul(ranks.ranks_on_device())
+    })
 }
 
 /// Fails if the host does not have the memory that the plate needs.

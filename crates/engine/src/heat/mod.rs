@@ -12,9 +12,9 @@ mod solution;
 mod start;
 mod system;
 
-pub(crate) use begin::{plan, start};
+pub(crate) use begin::{device_setup, plan, start};
 pub(crate) use painter::FieldDrawing;
-pub(crate) use start::max_stable_step;
+pub(crate) use start::{build_problem, max_stable_step};
 pub use system::HeatSystem;
 pub(crate) use system::precision_bytes;
 

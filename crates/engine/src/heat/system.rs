@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_fields::heat::{Conductivity, FieldColumn, FieldView, HeatError, HeatField, HeatProblem};
 use orrery_fields::pixel_mean_bytes;
@@ -54,6 +55,8 @@ pub(super) struct PlateFacts {
     /// The error that `[limits]` bounds.
     pub known: KnownError,
     pub solution: Option<SineSolution>,
+    /// Number of ranks that compute the plate.
+    pub ranks: usize,
 }
 
 /// Error of a plate that can be computed from the table.
@@ -81,6 +84,7 @@ impl PlateFacts {
             keeps_range: keeps_range(problem),
             known: KnownError::of(problem),
             solution: SineSolution::of(case, heat, problem),
+            ranks: 1,
         }
     }
 
@@ -137,6 +141,12 @@ impl HeatSystem {
         Self { field, shows_ahead: false, facts }
     }
 
+    /// Sets the number of ranks, on which the memory of a device depends.
+    pub(crate) fn with_ranks(mut self, ranks: usize) -> Self {
+        self.facts.ranks = ranks;
+        self
+    }
+
     /// Returns the grid.
     pub fn grid(&self) -> &Grid {
         self.field.grid()
@@ -174,12 +184,20 @@ impl HeatSystem {
         Ok(found)
     }
 
-    /// Moves the field to `device`. Results do not depend on the strategy there.
-    pub(crate) fn moved_to(self, device: &Device, tuned: Option<Tuned>) -> Result<Self, SystemError> {
-        let nodes = self.field.grid().len();
-        let strategy = tuned
-            .and_then(|tuned| (tuned.heat)(device, nodes, self.field.precision(), self.field.is_variable()));
-        Ok(Self { field: self.field.moved_to(device, strategy)?, ..self })
+    /// Moves the field from the host to the ranks of a team, and to the `device` of this rank.
+    /// Results depend neither on the number of ranks nor on the strategy.
+    pub(crate) fn moved_to(
+        self,
+        team: &Team,
+        device: Option<&Device>,
+        tuned: Option<Tuned>,
+    ) -> Result<Self, SystemError> {
+        let (nodes, precision, is_variable) =
+            (self.field.grid().len(), self.field.precision(), self.field.is_variable());
+        let device = device.map(|device| {
+            (device, tuned.and_then(|tuned| (tuned.heat)(device, nodes, precision, is_variable)))
+        });
+        Ok(Self { field: self.field.moved_to_team(team, device)?, ..self })
     }
 
     /// Computes the state after a step of length `dt`, which observers then see until
@@ -262,8 +280,9 @@ impl Dynamics for HeatSystem {
     }
 
     fn device_bytes(&self, _device: &Device) -> u64 {
-        let PlateFacts { is_variable, has_source, image_bytes, .. } = self.facts;
-        HeatField::needed_bytes(self.grid(), self.field.precision(), is_variable, has_source, true)
+        let PlateFacts { is_variable, has_source, image_bytes, ranks, .. } = self.facts;
+        let slab = slab_of(self.grid(), ranks);
+        HeatField::needed_bytes(&slab, self.field.precision(), is_variable, has_source, true)
             .saturating_add(image_bytes)
     }
 
@@ -398,10 +417,16 @@ fn run_bytes(
 }
 
 /// Returns an upper bound of the bytes that a run needs on a device.
-pub(super) fn device_bytes(case: &Case, heat: &HeatCase) -> u64 {
+pub(super) fn device_bytes(case: &Case, heat: &HeatCase, ranks: usize) -> u64 {
     let (is_variable, has_source) = (!heat.has_uniform_conductivity(), heat.has_source());
-    HeatField::needed_bytes(&heat.grid, heat.precision, is_variable, has_source, true)
+    let slab = slab_of(&heat.grid, ranks);
+    HeatField::needed_bytes(&slab, heat.precision, is_variable, has_source, true)
         .saturating_add(image_bytes(case, heat))
+}
+
+/// Returns the grid of the largest part of a rank. The number of ranks was checked before.
+fn slab_of(grid: &Grid, ranks: usize) -> Grid {
+    HeatField::largest_slab(grid, ranks).unwrap_or(*grid)
 }
 
 /// Returns an upper bound of the bytes that images need on a device.
@@ -421,6 +446,9 @@ impl From<HeatError> for SystemError {
     fn from(error: HeatError) -> Self {
         match error {
             HeatError::Device(error) => Self::Device(error),
+            error @ (HeatError::Cluster(_)
+            | HeatError::MixedRanks { .. }
+            | HeatError::TooManyRanks { .. }) => Self::Ranks { message: error.to_string() },
             // The case is checked when a run starts, so all others are values that are not finite.
             other => Self::NotFinite { at: None, found: other.to_string() },
         }

@@ -167,7 +167,7 @@ fn the_memory_of_images_on_a_device_is_part_of_the_need() {
     for device in test_devices_with_f64() {
         let (case, system) = start(&heat, Some(device.clone()));
         let needed = system.device_bytes(&device);
-        assert_eq!(needed, super::system::device_bytes(&case, &heat));
+        assert_eq!(needed, super::system::device_bytes(&case, &heat, 1));
         let field = HeatField::needed_bytes(&heat.grid, heat.precision, false, false, true);
         let pixels = 8 * 96 * 96;
         assert!((pixels..2 * pixels).contains(&(needed - field)), "{needed} {field}");

@@ -29,8 +29,10 @@ impl<'a> Run<'a> {
         let mut reporter = Reporter::new(control, case.output.on_error, report);
         output.check_usable()?;
         output.check_is_not_input(case)?;
-        let selected = compute_device::select_device(control.device.choice)?;
+        control.ranks.check_case(case)?;
+        let selected = compute_device::select_device_of(&control.ranks, control.device.choice)?;
         let (case, system) = System::start(case, selected, control, reporter.report_fn())?;
+        control.ranks.report_devices(reporter.report_fn());
         let provenance =
             provenance::run_provenance(&case, system.method(), system.device(), system.strategy_text())
                 .map_err(EngineError::Input)?;
@@ -61,6 +63,7 @@ impl<'a> Run<'a> {
         let before_end = None;
         let parts =
             RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };
+        control.ranks.start_times()?;
         let mut run = Self::new(parts, reporter);
         // A checkpoint at step 0, even with `checkpoint.every = 0`: every run that started can be
         // resumed.
@@ -93,6 +96,7 @@ impl<'a> Run<'a> {
             reporter.report(RunEvent::DamagedCheckpoint(error));
         })?;
         let case = resumed_case(resume, expected, &loaded)?;
+        control.ranks.check_case(&case)?;
         reporter.set_on_error(case.output.on_error);
         let inputs = loaded.provenance.iter().find(|(name, _)| name == "inputs");
         for path in expected.map(|_| case.input_files()).unwrap_or_default() {
@@ -105,6 +109,7 @@ impl<'a> Run<'a> {
         let is_new_end = case.time.end != end_before;
         let rewinds = is_new_end && loaded.simulation.has_reached_end();
         let loaded = if is_new_end { loaded.with_end_of(folder, &case)? } else { loaded };
+        let loaded = loaded.with_ranks(&case, control.ranks.size());
         if rewinds && !resume.restart_outputs {
             let schema = loaded.simulation.moment().system.schema(&case.units);
             loaded.observers.check_files(folder, &schema)?;
@@ -131,11 +136,12 @@ impl<'a> Run<'a> {
         if is_new_end {
             provenance::replace_case(&mut provenance, &case);
         }
-        let simulation = match &selected.device {
-            Some(device) => simulation.try_map_system(|system| {
-                system.moved_to(device, recorded.as_deref(), control.device.tuned, reporter.report_fn())
+        let is_moved = selected.device.is_some() || control.ranks.size() > 1;
+        let simulation = match is_moved {
+            true => simulation.try_map_system(|system| {
+                system.moved_to(&case, &selected, recorded.as_deref(), control, reporter.report_fn())
             })?,
-            None => simulation,
+            false => simulation,
         };
         let moment = simulation.moment();
         let Moment { step, time, system } = moment;
@@ -148,6 +154,7 @@ impl<'a> Run<'a> {
             reporter.report(RunEvent::EndChanged { case: &case, before: end_before });
         }
         reporter.report(RunEvent::Device(&selected));
+        control.ranks.report_devices(reporter.report_fn());
         record_new_writer(&writer, &selected, step, &mut provenance, &mut reporter);
 
         let (observers, checkpoints) = reporter.retry(|reporter| {
@@ -173,6 +180,7 @@ impl<'a> Run<'a> {
         let folder = folder.to_owned();
         let parts =
             RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };
+        control.ranks.start_times()?;
         // Reading the checkpoint took about as long as writing one will.
         let mut run = Self { is_resumed: true, longest_save: read_time, ..Self::new(parts, reporter) };
         if resume.restart_outputs || (is_new_end && !rewinds) {
@@ -224,11 +232,14 @@ fn check_has_checkpoint(folder: &Path) -> Result<(), EngineError> {
 /// Selects the device of a resumed run and checks its memory.
 fn device_for_resume(loaded: &LoadedCheckpoint, control: &Control) -> Result<ComputeDevice, EngineError> {
     let system = loaded.simulation.moment().system;
-    let choice = loaded.resumed_device_choice(control.device.choice);
-    let selected = compute_device::select_device(choice)?;
+    let ranks = &control.ranks;
+    let choice = loaded.resumed_device_choice(control.device.choice, ranks.size());
+    let selected = compute_device::select_device_of(ranks, choice)?;
     let selected =
         compute_device::ensure_support(selected, choice, |device| system.unsupported_reason(device))?;
-    compute_device::ensure_memory(selected, choice, system.size(), |device| system.device_bytes(device))
+    compute_device::ensure_memory(selected, choice, system.size(), |device| {
+        system.device_bytes(device).saturating_mul(ranks.ranks_on_device())
+    })
 }
 
 /// Reports that the input file of a run has changed, if it has. `inputs` is the text in the

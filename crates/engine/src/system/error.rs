@@ -1,5 +1,6 @@
 //! Errors of a system that is simulated.
 
+use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
 use thiserror::Error;
 
@@ -40,6 +41,12 @@ pub enum SystemError {
         /// Reason.
         message: String,
     },
+}
+
+impl From<ClusterError> for SystemError {
+    fn from(error: ClusterError) -> Self {
+        Self::Ranks { message: error.to_string() }
+    }
 }
 
 impl SystemError {

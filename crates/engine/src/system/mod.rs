@@ -26,7 +26,7 @@ pub use table::{
 
 use crate::blocks::Blocks;
 use crate::case::{Case, Physics};
-use crate::compute_device::{ComputeDevice, Tuned};
+use crate::compute_device::ComputeDevice;
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::fluid::{self, FluidSystem};
@@ -147,6 +147,7 @@ impl System {
         control: &Control,
         warn: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Plan, EngineError> {
+        control.ranks.check_case(case)?;
         match &case.physics {
             Physics::Gravity(gravity) => gravity::plan(case, gravity, control, warn),
             Physics::Heat(heat) => heat::plan(case, heat, control),
@@ -165,21 +166,44 @@ impl System {
         }
     }
 
-    /// Moves a restored system from the host to `device`. `recorded` is the strategy that the
-    /// checkpoint recorded on this device.
+    /// Sets the number of ranks that will compute the system of `case`.
+    pub(crate) fn with_ranks(self, case: &Case, ranks: usize) -> Self {
+        match (self, &case.physics) {
+            (Self::Heat(system), _) => Self::Heat(system.with_ranks(ranks)),
+            (Self::Wave(system), Physics::Wave(wave)) => Self::Wave(system.with_ranks(case, wave, ranks)),
+            // All other systems need the same memory on every rank.
+            (system, _) => system,
+        }
+    }
+
+    /// Moves a restored system, which is that of `case`, from the host to the ranks of `control`
+    /// and to the selected device. `recorded` is the strategy that the checkpoint recorded on this
+    /// device.
     pub(crate) fn moved_to(
         self,
-        device: &Device,
+        case: &Case,
+        selected: &ComputeDevice,
         recorded: Option<&str>,
-        tuned: Option<Tuned>,
+        control: &Control,
         report: &mut ReportFn<'_>,
     ) -> Result<Self, SystemError> {
-        match self {
-            Self::Gravity(system) => system.moved_to(device, recorded, tuned, report).map(Self::Gravity),
-            Self::Heat(system) => system.moved_to(device, tuned).map(Self::Heat),
-            Self::Wave(system) => system.moved_to(device, tuned).map(Self::Wave),
-            Self::Fluid(system) => system.moved_to(device, tuned).map(Self::Fluid),
-        }
+        let (device, tuned, ranks) = (selected.device.as_ref(), control.device.tuned, &control.ranks);
+        Ok(match self {
+            Self::Gravity(system) => {
+                let team = ranks.start_bodies(selected)?;
+                Self::Gravity(system.moved_to(team, device, recorded, tuned, report)?)
+            }
+            Self::Heat(system) => {
+                Self::Heat(system.moved_to(ranks.start_field(case, selected)?, device, tuned)?)
+            }
+            Self::Wave(system) => {
+                Self::Wave(system.moved_to(ranks.start_field(case, selected)?, device, tuned)?)
+            }
+            Self::Fluid(system) => match device {
+                Some(device) => Self::Fluid(system.moved_to(device, tuned)?),
+                None => Self::Fluid(system),
+            },
+        })
     }
 
     /// Calls `observe` with the system after a step of length `dt`. The system itself does not

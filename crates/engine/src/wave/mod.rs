@@ -13,7 +13,7 @@ mod start;
 mod system;
 
 pub(crate) use seismograms::FILES as SEISMOGRAMS;
-pub(crate) use start::{host_bytes, max_stable_step, plan, start};
+pub(crate) use start::{build_problem, device_setup, host_bytes, max_stable_step, plan, start};
 pub use system::WaveSystem;
 
 /// Name of this physics.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use orrery_device::DeviceChoice;
+use orrery_device::Device;
 use orrery_fields::pixel_mean_bytes;
 use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::system::WaveSystem;
 use crate::case::{Case, SourceCase, VelocitySource, WaveCase, WaveletSource};
-use crate::compute_device::{self, ComputeDevice, select_device};
+use crate::compute_device::{self, ComputeDevice, Tuned, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::heat::node_count;
@@ -33,7 +33,7 @@ pub(crate) fn start(
     if wave.shot.is_none() {
         return Err(EngineError::ShotMissing(wave.shots()));
     }
-    let selected = ensure_memory(selected, control.device.choice, case, wave)?;
+    let selected = ensure_memory(selected, control, case, wave)?;
     check_host_memory(case, wave, &selected, control)?;
     let problem = build_problem(case, wave, &control.limits)?;
     let mut case = case.with_absolute_paths();
@@ -43,31 +43,34 @@ pub(crate) fn start(
     if let Some(warning) = resolution_warning(&problem, wave.has_walls()) {
         report(RunEvent::InputWarning(&warning));
     }
-    let setup = selected.device.as_ref().map(|device| {
-        let is_variable = matches!(problem.velocity(), Velocity::Field(_));
-        let tuned = control
-            .device
-            .tuned
-            .and_then(|tuned| (tuned.wave)(device, WaveShape::of_problem(&problem), is_variable));
-        let default = WaveDeviceSetup::new(device, &problem);
-        WaveDeviceSetup { strategy: tuned.unwrap_or(default.strategy), ..default }
-    });
-    let field = WaveField::new(&problem, fixed_step(&case), setup.as_ref())
+    let device = selected.device.as_ref();
+    let setup = device.map(|device| device_setup(device, &problem, control.device.tuned));
+    let team = control.ranks.start_field(&case, &selected)?;
+    let field = WaveField::new_in_team(team, &problem, fixed_step(&case), setup.as_ref())
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
     let system = WaveSystem::new(field, &case, wave, &problem);
+    let system = system.with_ranks(&case, wave, control.ranks.size());
     Ok((case, system))
+}
+
+/// Returns the device of a rank with its tuned strategy, or the default one.
+pub(crate) fn device_setup(device: &Device, problem: &WaveProblem, tuned: Option<Tuned>) -> WaveDeviceSetup {
+    let is_variable = matches!(problem.velocity(), Velocity::Field(_));
+    let tuned = tuned.and_then(|tuned| (tuned.wave)(device, WaveShape::of_problem(problem), is_variable));
+    let default = WaveDeviceSetup::new(device, problem);
+    WaveDeviceSetup { strategy: tuned.unwrap_or(default.strategy), ..default }
 }
 
 /// Returns what a run of `case` would need. All files of the case are read.
 pub(crate) fn plan(case: &Case, wave: &WaveCase, control: &Control) -> Result<Plan, EngineError> {
-    let choice = control.device.choice;
-    let selected = ensure_memory(select_device(choice)?, choice, case, wave)?;
+    let selected = select_device_of(&control.ranks, control.device.choice)?;
+    let selected = ensure_memory(selected, control, case, wave)?;
     check_host_memory(case, wave, &selected, control)?;
     build_problem(case, wave, &control.limits)?;
     let mut case = case.with_absolute_paths();
     case.time.start = Some(case.time.known_start());
     let host_bytes = host_bytes(&case, wave, selected.device.is_some());
-    let device_bytes = selected.device.as_ref().map(|_| device_bytes(&case, wave));
+    let device_bytes = selected.device.as_ref().map(|_| device_bytes(&case, wave, control.ranks.size()));
     Ok(Plan { case, size: size_of(wave), host_bytes, selected, device_bytes })
 }
 
@@ -120,12 +123,14 @@ fn precision_bytes(precision: Precision) -> u64 {
     if precision == Precision::Single { 4 } else { 8 }
 }
 
-/// Returns an upper bound of the bytes that a run needs on a device.
-pub(super) fn device_bytes(case: &Case, wave: &WaveCase) -> u64 {
+/// Returns an upper bound of the bytes that one of `ranks` ranks needs on a device.
+pub(super) fn device_bytes(case: &Case, wave: &WaveCase, ranks: usize) -> u64 {
+    // The number of ranks was checked before.
+    let slab = WaveField::largest_slab(&wave.grid, &wave.sides, ranks).unwrap_or(wave.grid);
     let is_variable = !wave.has_uniform_velocity();
     // The first axis of an image is x or y.
     let nodes_along_x = wave.grid.nodes[0].max(wave.grid.nodes[1]);
-    WaveField::needed_bytes(&wave.grid, &wave.sides, wave.precision, is_variable, true)
+    WaveField::needed_bytes(&slab, &wave.sides, wave.precision, is_variable, true)
         .saturating_add(sample_bytes(case, wave))
         .saturating_add(pixel_mean_bytes(nodes_along_x, case.image.size.body_pixels()))
 }
@@ -144,11 +149,14 @@ pub(super) fn size_of(wave: &WaveCase) -> Size {
 
 fn ensure_memory(
     selected: ComputeDevice,
-    choice: DeviceChoice,
+    control: &Control,
     case: &Case,
     wave: &WaveCase,
 ) -> Result<ComputeDevice, EngineError> {
-    compute_device::ensure_memory(selected, choice, size_of(wave), |_| device_bytes(case, wave))
+    let ranks = &control.ranks;
+    compute_device::ensure_memory(selected, control.device.choice, size_of(wave), |_| {
+        device_bytes(case, wave, ranks.size()).saturating_mul(ranks.ranks_on_device())
+    })
 }
 
 /// Fails if the host does not have the memory that a run needs.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_fields::heat::FieldColumn;
 use orrery_fields::wave::device::WaveShape;
@@ -59,16 +60,29 @@ impl WaveSystem {
             survey: Survey::new(case, wave, field.dt()),
             slice: Slice::new(wave, problem),
             host_bytes: host_bytes(case, wave, field.device().is_some()),
-            device_bytes: device_bytes(case, wave),
+            device_bytes: device_bytes(case, wave, 1),
             field,
         }
     }
 
-    /// Moves the waves from the host to `device`. Results do not depend on the strategy there.
-    pub(crate) fn moved_to(self, device: &Device, tuned: Option<Tuned>) -> Result<Self, SystemError> {
+    /// Sets the number of ranks, on which the memory of a device depends.
+    pub(crate) fn with_ranks(self, case: &Case, wave: &WaveCase, ranks: usize) -> Self {
+        Self { device_bytes: device_bytes(case, wave, ranks), ..self }
+    }
+
+    /// Moves the waves from the host to the ranks of a team, and to the `device` of this rank.
+    /// Results depend neither on the number of ranks nor on the strategy.
+    pub(crate) fn moved_to(
+        self,
+        team: &Team,
+        device: Option<&Device>,
+        tuned: Option<Tuned>,
+    ) -> Result<Self, SystemError> {
         let shape = WaveShape::new(self.grid(), self.order as usize / 2, self.field.precision());
-        let strategy = tuned.and_then(|tuned| (tuned.wave)(device, shape, self.field.is_variable()));
-        Ok(Self { field: self.field.moved_to(device, strategy)?, ..self })
+        let is_variable = self.field.is_variable();
+        let device =
+            device.map(|device| (device, tuned.and_then(|tuned| (tuned.wave)(device, shape, is_variable))));
+        Ok(Self { field: self.field.moved_to_team(team, device)?, ..self })
     }
 
     /// Returns the grid.
@@ -336,6 +350,9 @@ impl From<WaveError> for SystemError {
     fn from(error: WaveError) -> Self {
         match error {
             WaveError::Device(error) => Self::Device(error),
+            error @ (WaveError::Cluster(_)
+            | WaveError::MixedRanks { .. }
+            | WaveError::TooManyRanks { .. }) => Self::Ranks { message: error.to_string() },
             // The case is checked when a run starts, so all others are values that are not finite.
             other => Self::NotFinite { at: None, found: other.to_string() },
         }

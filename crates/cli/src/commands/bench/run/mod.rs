@@ -29,7 +29,7 @@ use crate::commands::timing::timing_json;
 use crate::commands::tune::device_request;
 use crate::failure::Failure;
 use crate::print::{eprint_line, print_line};
-use crate::signals::StopSignal;
+use crate::signals::{StopSignal, install_failure};
 
 /// Default number of timed runs of each case. A run takes long, and its ratio varies little.
 const REPEATS: usize = 1;
@@ -81,8 +81,7 @@ pub fn bench_run(
         device: device_request(arguments.device_args.device, arguments.no_tuned),
         ..Control::default()
     };
-    let signal = StopSignal::install_handlers(&control)
-        .map_err(|e| Failure::Machine(format!("cannot install signal handlers: {e}")))?;
+    let signal = StopSignal::install_handlers(&control).map_err(install_failure)?;
     let outcome =
         measure_workloads(arguments, &workloads, &control, || print_heading(arguments, device, set));
     signal.end_process();

@@ -1,0 +1,344 @@
+//! Runs on several ranks: processes of MPI, or threads with one device each. Their files have the
+//! bytes of a run on one rank.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use orrery_device::Backend;
+use orrery_device::testing::test_devices_with_f64;
+
+use crate::common::mpi::INSTALLATIONS;
+use crate::common::mpi::Mpi::{self, Mpich, OpenMpi};
+use crate::common::{TestDir, error_of, from_file, text};
+
+/// A case of each physics with all kinds of output, also between two steps.
+struct RankCase {
+    preset: &'static str,
+    sets: &'static [&'static str],
+    /// Time at which another run ends first. It is not the end of a step.
+    early_end: &'static str,
+    end: &'static str,
+}
+
+const OUTPUT: [&str; 4] = [
+    "output.snapshot_every=3 steps",
+    "output.record_every=1 step",
+    "checkpoint.every=2 steps",
+    "image.size=64",
+];
+
+const DIRECT: RankCase = RankCase {
+    preset: "plummer",
+    sets: &["bodies.n=30", "time.step=0.01", "output.image_every=0.017"],
+    early_end: "0.035",
+    end: "0.06",
+};
+const TREE: RankCase = RankCase {
+    preset: "plummer",
+    sets: &["bodies.n=1500", "gravity.solver=tree", "time.step=0.01", "output.image_every=0.017"],
+    early_end: "0.035",
+    end: "0.06",
+};
+const HEAT: RankCase = RankCase {
+    preset: "hot-plate",
+    sets: &["grid.nx=12", "grid.ny=17", "time.step=0.25 s", "output.image_every=0.4 s"],
+    early_end: "0.875 s",
+    end: "1.5 s",
+};
+const WAVE: RankCase = RankCase {
+    preset: "two-layer-shot",
+    sets: &[
+        "grid.nx=24",
+        "grid.ny=61",
+        "wave.layer_nodes=4",
+        "wave.layer=[{ top = 0, velocity = 1500 }, { top = 150, velocity = 2800 }]",
+        "wave.source=[{ x = 40, y = 152, frequency = 25, delay = 0.01 }]",
+        "wave.receivers=[{ x = 50, y = 10, count = 7, dy = 40 }]",
+        "time.step=0.5 ms",
+        "output.image_every=0.7 ms",
+    ],
+    early_end: "1.75 ms",
+    end: "3 ms",
+};
+
+/// Returns `run PRESET --out OUT --set ...` with the given end.
+fn run_words(case: &RankCase, out: &str, end: &str) -> Vec<String> {
+    let end = format!("time.end={end}");
+    let mut words = vec!["run".to_owned(), case.preset.to_owned(), "--out".to_owned(), out.to_owned()];
+    for set in case.sets.iter().chain(&OUTPUT).copied().chain([end.as_str()]) {
+        words.extend(["--set".to_owned(), set.to_owned()]);
+    }
+    words
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Runs orrery on several ranks. Returns `None` if this MPI is not installed.
+fn launch(
+    dir: &TestDir,
+    mpi: Mpi,
+    ranks: usize,
+    arguments: &[String],
+    variables: &[(&str, &str)],
+) -> Option<Output> {
+    let mut command = mpi.command(ranks, arguments, variables)?;
+    Some(end_of(command.current_dir(dir.path(""))))
+}
+
+/// Runs a command that must end within a minute.
+fn end_of(command: &mut Command) -> Output {
+    let start = Instant::now();
+    let output = command.output().expect("the command starts");
+    assert!(start.elapsed() < Duration::from_secs(60), "{command:?}");
+    output
+}
+
+/// Returns the files of a run without its lock and its log.
+fn files_of(dir: &TestDir, out: &str) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let folder = dir.path(out);
+    let relative = |path: PathBuf| path.strip_prefix(&folder).map(Path::to_owned).ok();
+    let files = dir.content().into_iter().filter_map(|(path, bytes)| Some((relative(path)?, bytes)));
+    files.filter(|(path, _)| path != Path::new("run.log")).collect()
+}
+
+#[track_caller]
+fn assert_same_files(dir: &TestDir, out: &str, expected: &str) {
+    let (found, expected) = (files_of(dir, out), files_of(dir, expected));
+    assert!(found.keys().eq(expected.keys()), "{:?} {:?}", found.keys(), expected.keys());
+    for (name, bytes) in &found {
+        assert!(*bytes == expected[name], "{out}: {} differs", name.display());
+    }
+}
+
+/// Runs a case on one rank.
+fn run_alone(dir: &TestDir, case: &RankCase, device: &str, out: &str, end: &str) {
+    let mut arguments = run_words(case, out, end);
+    arguments.extend(words(&["--device", device, "--threads", "1", "--quiet"]));
+    let output = dir.orrery(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[track_caller]
+fn assert_success(output: &Output) -> String {
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert!(!stderr.contains("warning"), "{stderr}");
+    stdout
+}
+
+/// Checks that runs on these numbers of ranks have the files of a run on one rank. Also checks that
+/// a run which another number of ranks continues has them.
+fn check_case(case: &RankCase, runs: &[(Mpi, usize)], (first, second): ((Mpi, usize), (Mpi, usize))) {
+    let dir = TestDir::new();
+    run_alone(&dir, case, "cpu", "one", case.end);
+    let cpu = words(&["--device", "cpu"]);
+    for (number, &(mpi, ranks)) in runs.iter().enumerate() {
+        let out = format!("out-{number}");
+        let arguments = [run_words(case, &out, case.end), cpu.clone()].concat();
+        let Some(output) = launch(&dir, mpi, ranks, &arguments, &[]) else { continue };
+        let stdout = assert_success(&output);
+        let (lines, rows) = (stdout.matches("\nranks: ").count(), stdout.matches("\nrank ").count());
+        assert_eq!((lines, rows), if ranks > 1 { (1, ranks) } else { (0, 0) }, "{stdout}");
+        assert_eq!(stdout.contains("\nimbalance "), ranks > 1, "{stdout}");
+        let log = dir.text(&format!("{out}/run.log"));
+        assert_eq!(log.contains(&format!(" ranks: {ranks} (")), ranks > 1, "{log}");
+        assert_same_files(&dir, &out, "one");
+    }
+    let arguments = [run_words(case, "parts", case.early_end), cpu.clone()].concat();
+    let Some(output) = launch(&dir, first.0, first.1, &arguments, &[]) else { return };
+    assert_success(&output);
+    let arguments = [words(&["resume", "parts", "--end", case.end]), cpu].concat();
+    let Some(output) = launch(&dir, second.0, second.1, &arguments, &[]) else { return };
+    assert_success(&output);
+    assert_same_files(&dir, "parts", "one");
+}
+
+#[test]
+fn direct_sums_have_the_same_files_on_any_number_of_ranks() {
+    check_case(&DIRECT, &[(OpenMpi, 4), (Mpich, 1), (Mpich, 3)], ((OpenMpi, 1), (Mpich, 4)));
+}
+
+#[test]
+fn trees_have_the_same_files_on_any_number_of_ranks() {
+    check_case(&TREE, &[(OpenMpi, 3), (Mpich, 2)], ((OpenMpi, 2), (Mpich, 3)));
+}
+
+#[test]
+fn heat_has_the_same_files_on_any_number_of_ranks() {
+    check_case(&HEAT, &[(OpenMpi, 1), (OpenMpi, 3), (Mpich, 4)], ((Mpich, 4), (OpenMpi, 2)));
+}
+
+#[test]
+fn waves_have_the_same_files_on_any_number_of_ranks() {
+    check_case(&WAVE, &[(OpenMpi, 4), (Mpich, 2), (Mpich, 3)], ((OpenMpi, 3), (Mpich, 1)));
+}
+
+/// Several devices of one process: the same one twice, and all devices of PoCL, which has two here.
+#[test]
+fn several_devices_give_the_files_of_one() {
+    let is_opencl = |backend| backend == Backend::OpenCl;
+    let Some(device) =
+        test_devices_with_f64().into_iter().find(|device| is_opencl(device.properties().backend))
+    else {
+        return;
+    };
+    let label = device.label();
+    let is_pocl = device.properties().version.contains("PoCL");
+    for case in [&TREE, &HEAT, &WAVE] {
+        let dir = TestDir::new();
+        run_alone(&dir, case, &label, "one", case.end);
+        let mut lists = vec![(format!("{label},{label}"), 2)];
+        if is_pocl {
+            lists.push(("opencl:all".to_owned(), 2));
+        }
+        for (number, (list, ranks)) in lists.iter().enumerate() {
+            let out = format!("out-{number}");
+            let mut arguments = run_words(case, &out, case.early_end);
+            arguments.extend(words(&["--device", list, "--threads", "1"]));
+            let mut command = dir.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            let output = command.env("POCL_DEVICES", "pthread pthread").output().unwrap();
+            let stdout = assert_success(&output);
+            assert!(stdout.contains(&format!("\nranks: {ranks} (threads), ")), "{stdout}");
+            let resume = ["resume", &out, "--end", case.end, "--device", list, "--threads", "3"];
+            let output = dir.command(&resume).env("POCL_DEVICES", "pthread pthread").output().unwrap();
+            assert_success(&output);
+            assert_same_files(&dir, &out, "one");
+        }
+    }
+}
+
+#[test]
+fn shots_are_computed_one_after_another_by_the_same_ranks() {
+    let dir = TestDir::new();
+    let source = "wave.source=[{ x = 40, y = 152, frequency = 25, shot = 7 }, \
+                  { x = 60, y = 20, frequency = 30, shot = 9 }]";
+    for (out, ranks) in [("one", 1), ("two", 2)] {
+        let mut arguments = run_words(&WAVE, out, "1.5 ms");
+        let word = arguments.iter_mut().find(|word| word.starts_with("wave.source=")).unwrap();
+        *word = source.to_owned();
+        arguments.extend(words(&["--device", "cpu"]));
+        let Some(output) = launch(&dir, Mpich, ranks, &arguments, &[]) else { return };
+        assert_success(&output);
+    }
+    assert_same_files(&dir, "two/shot-7", "one/shot-7");
+    assert_same_files(&dir, "two/shot-9", "one/shot-9");
+}
+
+/// Counts the lines of both outputs that contain `text`.
+fn count(output: &Output, part: &str) -> usize {
+    let all = [&output.stdout, &output.stderr].map(|bytes| text(bytes)).concat();
+    all.lines().filter(|line| line.contains(part)).count()
+}
+
+/// Errors of rank 0 are printed once, and the launcher has their exit status.
+#[test]
+fn errors_of_rank_0_are_printed_once() {
+    let dir = TestDir::new();
+    for mpi in INSTALLATIONS {
+        for (arguments, message) in [
+            (&["run", "plummer", "--no-such-flag"][..], "error: unexpected argument '--no-such-flag'"),
+            (&["run", "nothing.toml"], "error: nothing.toml: "),
+            (&["run", "lj-2d"], "error: lennard_jones runs on one rank, found 3; expected"),
+            (
+                &["run", "hot-plate", "--set", "grid.ny=5", "--device", "cpu"],
+                "error: [grid]: the grid has 5 nodes along y, expected at least 6 for 3 ranks",
+            ),
+        ] {
+            let before = dir.content();
+            let Some(output) = launch(&dir, mpi, 3, &words(arguments), &[]) else { continue };
+            let all = text(&output.stdout) + &text(&output.stderr);
+            assert_eq!((output.status.code(), count(&output, message)), (Some(2), 1), "{all}");
+            assert_eq!(count(&output, "error: "), 1, "{all}");
+            assert!(dir.content() == before, "{arguments:?} wrote something");
+        }
+    }
+}
+
+#[test]
+fn other_commands_are_executed_by_rank_0() {
+    let dir = TestDir::new();
+    let expected = dir.stdout_of(&["presets"]);
+    for mpi in INSTALLATIONS {
+        let Some(output) = launch(&dir, mpi, 2, &words(&["presets"]), &[]) else { continue };
+        assert_eq!(assert_success(&output), expected);
+        let Some(output) = launch(&dir, mpi, 2, &words(&["run", "plummer", "--dry-run"]), &[]) else {
+            continue;
+        };
+        let stdout = assert_success(&output);
+        assert_eq!(stdout.matches("# 2 ranks, on rank 0:\n# device: ").count(), 1, "{stdout}");
+    }
+}
+
+/// An error or a panic of a follower ends all ranks with its message, before anything is written.
+#[test]
+fn a_failure_of_a_follower_ends_all_ranks() {
+    let dir = TestDir::new();
+    for (mpi, failure) in [(OpenMpi, "panic:1"), (Mpich, "error:2"), (Mpich, "panic:2")] {
+        let arguments = [run_words(&HEAT, "out", HEAT.end), words(&["--device", "cpu"])].concat();
+        let start = Instant::now();
+        let variables = [("ORRERY_TEST_RANK_FAILURE", failure)];
+        let Some(output) = launch(&dir, mpi, 3, &arguments, &variables) else { continue };
+        let (kind, rank) = failure.split_once(':').unwrap();
+        let all = text(&output.stdout) + &text(&output.stderr);
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+        assert_eq!(count(&output, &format!("error: rank {rank} of 3: ")), 1, "{all}");
+        assert_eq!(count(&output, &format!("planned {kind}")), 1, "{all}");
+        assert_eq!(output.status.code(), Some(1), "{all}");
+        assert!(!dir.path("out").exists());
+    }
+    let Some(device) = test_devices_with_f64().into_iter().next() else { return };
+    let list = format!("{0},{0}", device.label());
+    for kind in ["error", "panic"] {
+        let arguments = [run_words(&HEAT, "out", HEAT.end), words(&["--device", &list])].concat();
+        let mut command = dir.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let output = command.env("ORRERY_TEST_RANK_FAILURE", format!("{kind}:1")).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.starts_with("error: rank 1: ") && stderr.lines().count() == 1, "{stderr}");
+        assert!(stderr.contains(&format!("planned {kind}")), "{stderr}");
+        assert!(!dir.path("out").exists());
+    }
+}
+
+#[test]
+fn lists_with_the_cpu_or_a_missing_device_are_refused() {
+    let dir = TestDir::new();
+    let message = error_of(&dir, &["run", "plummer", "--device", "cpu,cpu"]);
+    assert!(message.contains("the CPU is not one of several devices; expected"), "{message}");
+    assert!(message.contains("cpu with --threads"), "{message}");
+    let Some(device) = test_devices_with_f64().into_iter().next() else { return };
+    let (label, backend) = (device.label(), device.properties().backend.as_str());
+    let missing = format!("{label},{backend}:99");
+    let message = error_of(&dir, &["run", "plummer", "--device", &missing]);
+    assert!(message.starts_with(&format!("{backend}:99 does not exist, found: ")), "{message}");
+    assert!(!dir.path("out").exists());
+}
+
+/// A non-finite value ends a run on several ranks as on one, with the state in a file.
+#[test]
+fn a_non_finite_value_is_reported_as_by_one_rank() {
+    let dir = TestDir::new();
+    dir.write(
+        "pair.xyz",
+        "2\nProperties=pos:R:3:vel:R:3:mass:R:1:id:I:1 units=nbody\n0 0 0 0 0 0 1 10\n2 0 0 1e99 0 0 0 20\n",
+    );
+    let case = from_file("pair.xyz").replace("step = 0.25\nend = 0.5\n", "step = 1e250\nend = 1e251\n");
+    dir.write("pair.toml", format!("{case}[image]\nsize = 64\n"));
+    let arguments = words(&["run", "pair.toml", "--out", "out", "--device", "cpu", "--force"]);
+    let alone = dir.orrery(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(alone.status.code(), Some(1));
+    let message = text(&alone.stderr);
+    assert!(message.starts_with("error: step 1, time 1e250: body 20 has position x ="), "{message}");
+    let state = dir.bytes("out/post-mortem.hdf5");
+    for mpi in INSTALLATIONS {
+        let Some(output) = launch(&dir, mpi, 2, &arguments, &[]) else { continue };
+        let all = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!((output.status.code(), count(&output, message.trim_end())), (Some(1), 1), "{all}");
+        assert!(dir.bytes("out/post-mortem.hdf5") == state);
+    }
+}

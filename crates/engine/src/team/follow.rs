@@ -1,0 +1,124 @@
+//! A follower: it computes its share of the systems of the leader.
+
+use std::fmt::Display;
+
+use orrery_cluster::Team;
+use orrery_device::{Device, DeviceChoice};
+use orrery_fields::{heat, wave};
+use orrery_io::Limits;
+use orrery_particles::bodies;
+
+use super::{Command, FAREWELL, SentBackend, SharedSystem};
+use crate::case::{Case, Physics};
+use crate::compute_device::{ComputeDevice, DeviceRequest};
+use crate::error::EngineError;
+use crate::{heat as heat_system, wave as wave_system};
+
+/// Variable that lets a rank fail, for tests: `panic:1` or `error:1` for rank 1.
+const FAILURE_VARIABLE: &str = "ORRERY_TEST_RANK_FAILURE";
+
+/// Settings of a follower.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FollowerSettings {
+    /// Device of this rank. `Auto` is a device of the same kind as that of rank 0.
+    pub device: DeviceRequest,
+    /// Limits for reading input files.
+    pub limits: Limits,
+}
+
+/// Takes part in the runs of rank 0 until it dismisses the followers
+/// ([`Ranks::dismiss`](super::Ranks::dismiss)).
+///
+/// After an error the caller must end the group, for example with
+/// [`Transport::abort`](orrery_cluster::Transport::abort). The other ranks wait for that.
+pub fn follow(team: &Team, settings: &FollowerSettings) -> Result<(), EngineError> {
+    // Parallel loops are started from a thread of the pool, as in a run of one rank.
+    rayon::scope(|_| {
+        loop {
+            match team.next_command()? {
+                Command::Start { backend, system } => follow_system(team, backend, &system, settings)?,
+                Command::End => {
+                    let farewell = [0u8; 0];
+                    return Ok(team
+                        .transport()
+                        .exchange(|exchange| exchange.send(0, FAREWELL, &farewell))?);
+                }
+            }
+        }
+    })
+}
+
+fn follow_system(
+    team: &Team,
+    backend: Option<SentBackend>,
+    system: &SharedSystem,
+    settings: &FollowerSettings,
+) -> Result<(), EngineError> {
+    let device = match backend {
+        Some(backend) => open_device(team, backend, settings.device.choice)?,
+        // `Auto` can select the CPU, for example because the device of rank 0 has too little
+        // memory.
+        None => None,
+    };
+    let selected = ComputeDevice { device, reason: None };
+    team.transport().gather(0, selected.to_string().as_bytes())?;
+    fail_for_test(team.transport().rank())?;
+    let device = selected.device.as_ref();
+    match system {
+        SharedSystem::Bodies => bodies::follow(team, device).map_err(rank_error),
+        SharedSystem::Field { case } => follow_field(team, case, device, settings),
+    }
+}
+
+fn open_device(
+    team: &Team,
+    backend: SentBackend,
+    choice: DeviceChoice,
+) -> Result<Option<Device>, EngineError> {
+    let choice = match choice {
+        DeviceChoice::Auto => DeviceChoice::of_backend(backend.into(), None),
+        choice => choice,
+    };
+    Ok(Device::open_for_rank(choice, team.transport().local_rank())?)
+}
+
+fn follow_field(
+    team: &Team,
+    case: &str,
+    device: Option<&Device>,
+    settings: &FollowerSettings,
+) -> Result<(), EngineError> {
+    let (limits, tuned) = (&settings.limits, settings.device.tuned);
+    let case = Case::load_from_checkpoint(case, "case", &[])?;
+    match &case.physics {
+        Physics::Heat(heat) => {
+            let problem = heat_system::build_problem(&case, heat, limits)?;
+            let setup = device.map(|device| heat_system::device_setup(device, &problem, tuned));
+            heat::follow(team, &problem, setup.as_ref()).map_err(rank_error)
+        }
+        Physics::Wave(wave) => {
+            let problem = wave_system::build_problem(&case, wave, limits)?;
+            let setup = device.map(|device| wave_system::device_setup(device, &problem, tuned));
+            wave::follow(team, &problem, setup.as_ref()).map_err(rank_error)
+        }
+        Physics::Gravity(_) | Physics::LennardJones(_) => {
+            unreachable!("the leader sends the cases of fields")
+        }
+    }
+}
+
+fn rank_error(error: impl Display) -> EngineError {
+    EngineError::Ranks { message: error.to_string() }
+}
+
+/// Fails if the test variable names this rank.
+fn fail_for_test(rank: usize) -> Result<(), EngineError> {
+    let Ok(value) = std::env::var(FAILURE_VARIABLE) else { return Ok(()) };
+    match value.split_once(':') {
+        Some(("panic", number)) if number == rank.to_string() => panic!("planned panic"),
+        Some(("error", number)) if number == rank.to_string() => {
+            Err(EngineError::Ranks { message: "planned error".to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
