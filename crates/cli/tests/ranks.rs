@@ -123,6 +123,14 @@ fn run_alone(dir: &TestDir, case: &RankCase, device: &str, out: &str, end: &str)
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
+/// Runs a case on one rank to its early end, and then to its end. The snapshots of the first part
+/// record the early end in their provenance.
+fn run_in_parts_alone(dir: &TestDir, case: &RankCase, device: &str, out: &str) {
+    run_alone(dir, case, device, out, case.early_end);
+    let output = dir.orrery(&["resume", out, "--end", case.end, "--device", device, "--threads", "1"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
 #[track_caller]
 fn assert_success(output: &Output) -> String {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -149,13 +157,14 @@ fn check_case(case: &RankCase, runs: &[(Mpi, usize)], (first, second): ((Mpi, us
         assert_eq!(log.contains(&format!(" ranks: {ranks} (")), ranks > 1, "{log}");
         assert_same_files(&dir, &out, "one");
     }
+    run_in_parts_alone(&dir, case, "cpu", "parts-one");
     let arguments = [run_words(case, "parts", case.early_end), cpu.clone()].concat();
     let Some(output) = launch(&dir, first.0, first.1, &arguments, &[]) else { return };
     assert_success(&output);
     let arguments = [words(&["resume", "parts", "--end", case.end]), cpu].concat();
     let Some(output) = launch(&dir, second.0, second.1, &arguments, &[]) else { return };
     assert_success(&output);
-    assert_same_files(&dir, "parts", "one");
+    assert_same_files(&dir, "parts", "parts-one");
 }
 
 #[test]
@@ -191,7 +200,7 @@ fn several_devices_give_the_files_of_one() {
     let is_pocl = device.properties().version.contains("PoCL");
     for case in [&TREE, &HEAT, &WAVE] {
         let dir = TestDir::new();
-        run_alone(&dir, case, &label, "one", case.end);
+        run_in_parts_alone(&dir, case, &label, "one");
         let mut lists = vec![(format!("{label},{label}"), 2)];
         if is_pocl {
             lists.push(("opencl:all".to_owned(), 2));

@@ -17,5 +17,6 @@ mod reliability;
 mod resume;
 mod start_time;
 mod stepping;
+mod team;
 mod wave_cases;
 mod written_units;
