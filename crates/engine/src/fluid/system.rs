@@ -424,6 +424,7 @@ pub(super) fn system_error(error: DeviceFluidError, at: Option<Stamp>) -> System
         DeviceFluidError::Unsupported(reason) => unreachable!("{reason}"),
         DeviceFluidError::Stalled { device } => SystemError::Stalled { device },
         DeviceFluidError::Exploded(exploded) => SystemError::NotFinite { at, found: exploded.to_string() },
+        DeviceFluidError::Cluster(error) => error.into(),
     }
 }
 

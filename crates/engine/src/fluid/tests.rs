@@ -78,7 +78,8 @@ fn batches_restored_states_and_devices_give_the_same_bits_in_each_ensemble() {
             advance(&mut whole, 0, 40);
             let mut host = start(&case, None);
             advance(&mut host, 0, 9);
-            let mut moved = host.moved_to(&device, None, None, &mut |_| {}).unwrap();
+            let selected = ComputeDevice { device: Some(device.clone()), reason: None };
+            let mut moved = host.moved_to(&case, &selected, None, &Control::default(), &mut |_| {}).unwrap();
             advance(&mut moved, 9, 40);
             for system in [&whole, &moved] {
                 assert_eq!(

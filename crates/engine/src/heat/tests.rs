@@ -105,7 +105,9 @@ fn batches_restored_states_and_devices_give_the_same_bits() {
                 whole.advance(DT, 50, &stamp).unwrap();
                 let (_, mut host) = start(&heat, None);
                 host.advance(DT, 20, &stamp).unwrap();
-                let mut moved = host.moved_to(&device, None, None, &mut |_| {}).unwrap();
+                let selected = ComputeDevice { device: Some(device.clone()), reason: None };
+                let mut moved =
+                    host.moved_to(&case, &selected, None, &Control::default(), &mut |_| {}).unwrap();
                 moved.advance(DT, 30, &stamp).unwrap();
                 for system in [&whole, &moved] {
                     assert_eq!(bits(system), expected.0);
