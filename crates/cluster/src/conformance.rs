@@ -5,6 +5,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use orrery_device::{Backend, BufferRange, Device};
+
 use crate::error::ClusterError;
 use crate::tag::Tag;
 use crate::transport::Transport;
@@ -39,6 +41,36 @@ pub fn check_all(transport: &Transport) -> Result<(), String> {
         transport.barrier().map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(())
+}
+
+/// Checks messages between the memories of devices. A transport that does not accept such memory
+/// must return [`ClusterError::DeviceMemory`]. All ranks must call it, each with its device.
+pub fn check_device_memory(transport: &Transport, device: &Device) -> Result<(), String> {
+    let (rank, size) = (transport.rank(), transport.size());
+    let values: Vec<u64> = (0..10_000).map(|k| 1_000_000 * rank as u64 + k).collect();
+    let sent = device.upload(&values).map_err(|e| e.to_string())?;
+    let received = device.zeros::<u64>(values.len()).map_err(|e| e.to_string())?;
+    let (from, to) = ((rank + size - 1) % size, (rank + 1) % size);
+    let is_accepted = transport.is_cuda_aware() && device.properties().backend == Backend::Cuda;
+    let part = |buffer| BufferRange::from(buffer).range(1..9_000).expect("is within the buffer");
+    let result = transport.exchange(|exchange| {
+        exchange.receive_on_device(from, TAG, part(&received))?;
+        exchange.send_from_device(to, TAG, part(&sent))
+    });
+    if !is_accepted {
+        return match result {
+            Err(ClusterError::DeviceMemory) => Ok(()),
+            other => Err(format!("device memory: found {other:?}, expected an error")),
+        };
+    }
+    result.map_err(|e| format!("device memory: {e}"))?;
+    let found = received.to_vec().map_err(|e| e.to_string())?;
+    let offset = 1_000_000 * from as u64;
+    let expected = |k: usize| if (1..9_000).contains(&k) { offset + k as u64 } else { 0 };
+    match (0..values.len()).find(|&k| found[k] != expected(k)) {
+        None => Ok(()),
+        Some(k) => Err(format!("device memory: element {k} is {}, expected {}", found[k], expected(k))),
+    }
 }
 
 const TAG: Tag = Tag::new(7);

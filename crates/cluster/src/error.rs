@@ -54,6 +54,10 @@ pub enum ClusterError {
     #[error("values without a fixed layout can only be sent between threads of one process")]
     SeparateMemory,
 
+    /// The memory is not that of a CUDA device, or the transport does not accept such memory.
+    #[error("memory of a device can only be sent from CUDA devices with a CUDA-aware MPI library")]
+    DeviceMemory,
+
     /// A command of the leader could not be sent or read.
     #[error("a command of the leader cannot be used: {message}")]
     Command {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytemuck::Pod;
+use orrery_device::{BufferRange, Element};
 
 use crate::counters::{Counters, Traffic};
 use crate::error::ClusterError;
@@ -281,6 +282,35 @@ impl<'b> Exchange<'_, 'b> {
             }
             ExchangeLink::Mpi(pending) => pending.receive(from, tag, buffer),
         })
+    }
+
+    /// Starts to send elements in the memory of a CUDA device, with a library that
+    /// [accepts them](Transport::is_cuda_aware). MPI does not wait for queues, so the elements must
+    /// be complete.
+    pub fn send_from_device<T: Element>(
+        &self,
+        to: usize,
+        tag: Tag,
+        values: BufferRange<'b, T>,
+    ) -> Result<(), ClusterError> {
+        self.transport.check_rank(to)?;
+        let ExchangeLink::Mpi(pending) = &self.link else { return Err(ClusterError::DeviceMemory) };
+        self.transport.counters.count_sent(values.len() * size_of::<T>());
+        self.transport.counters.time(|_| pending.send_from_device(to, tag, values))
+    }
+
+    /// Starts to receive a message that fills elements in the memory of a CUDA device. No kernel
+    /// may use them until the exchange has ended.
+    pub fn receive_on_device<T: Element>(
+        &self,
+        from: usize,
+        tag: Tag,
+        values: BufferRange<'b, T>,
+    ) -> Result<(), ClusterError> {
+        self.transport.check_rank(from)?;
+        let ExchangeLink::Mpi(pending) = &self.link else { return Err(ClusterError::DeviceMemory) };
+        self.transport.counters.count_received(values.len() * size_of::<T>());
+        self.transport.counters.time(|_| pending.receive_on_device(from, tag, values))
     }
 
     /// Returns whether all messages are complete. Does not wait. MPI may move long messages only

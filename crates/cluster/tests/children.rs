@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use orrery_cluster::process::{self, MpiOptions};
 use orrery_cluster::{ClusterError, Tag, Transport, conformance};
+use orrery_device::testing::test_devices;
 
 use crate::common::is_loaded;
 
@@ -51,6 +52,9 @@ fn conformance() {
         let error = transport.send_value(0, TAG, ()).unwrap_err();
         assert_eq!(error, ClusterError::SeparateMemory);
         assert_eq!(transport.local_rank(), transport.rank());
+        if let Some(device) = test_devices().first() {
+            conformance::check_device_memory(transport, device)?;
+        }
         println!("passed: {transport:?}, cuda aware: {}", transport.is_cuda_aware());
         Ok(())
     });

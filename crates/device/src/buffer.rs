@@ -145,6 +145,13 @@ impl<'a, T: Element> BufferRange<'a, T> {
         self.memory.device()
     }
 
+    /// Returns the address of the first element, for libraries that accept memory of CUDA devices.
+    /// None on OpenCL.
+    pub fn address(&self) -> Option<u64> {
+        let is_cuda = self.device().properties().backend == Backend::Cuda;
+        is_cuda.then(|| self.memory.handle().0 + self.offset as u64)
+    }
+
     /// Returns a part of this range. Indices count from its first element.
     pub fn range(&self, range: impl RangeBounds<usize>) -> Result<Self, DeviceError> {
         let start = match range.start_bound() {

@@ -6,6 +6,8 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use orrery_device::{BufferRange, Element};
+
 use super::{Mpi, Request};
 use crate::error::ClusterError;
 use crate::process;
@@ -117,6 +119,43 @@ impl<'m, 'b> PendingMessages<'m, 'b> {
         let requests = &mut self.requests.borrow_mut();
         // SAFETY: as above. The borrow is exclusive, so nobody else uses the bytes.
         unsafe { self.mpi.start_receive(from, tag, buffer.as_mut_ptr(), buffer.len(), requests) }
+    }
+
+    /// Starts to send memory of a CUDA device.
+    pub(crate) fn send_from_device<T: Element>(
+        &self,
+        to: usize,
+        tag: Tag,
+        values: BufferRange<'b, T>,
+    ) -> Result<(), ClusterError> {
+        let (address, length) = self.device_bytes(&values)?;
+        let requests = &mut self.requests.borrow_mut();
+        // SAFETY: the memory is borrowed for 'b, see `send`. The library reads memory of devices,
+        // which is no memory of this program: a kernel that writes to it changes the message only.
+        unsafe { self.mpi.start_send(to, tag, address, length, requests) }
+    }
+
+    /// Starts to receive a message in the memory of a CUDA device.
+    pub(crate) fn receive_on_device<T: Element>(
+        &self,
+        from: usize,
+        tag: Tag,
+        values: BufferRange<'b, T>,
+    ) -> Result<(), ClusterError> {
+        let (address, length) = self.device_bytes(&values)?;
+        let requests = &mut self.requests.borrow_mut();
+        // SAFETY: as above.
+        unsafe { self.mpi.start_receive(from, tag, address, length, requests) }
+    }
+
+    /// Returns the address and the number of bytes of device memory that MPI can use.
+    fn device_bytes<T: Element>(
+        &self,
+        values: &BufferRange<'b, T>,
+    ) -> Result<(*mut u8, usize), ClusterError> {
+        let address = values.address().filter(|_| self.mpi.is_cuda_aware());
+        let address = address.ok_or(ClusterError::DeviceMemory)?;
+        Ok((std::ptr::without_provenance_mut(address as usize), values.len() * size_of::<T>()))
     }
 
     /// Returns whether all messages are complete.

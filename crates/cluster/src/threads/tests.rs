@@ -1,6 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use orrery_device::testing::test_devices;
+
 use super::*;
 use crate::conformance;
 
@@ -15,6 +17,18 @@ fn threads_pass_the_conformance_suite() {
         });
         assert_eq!(result.map(|done| done.len()), Ok(size));
     }
+}
+
+/// Threads pass handles of buffers instead, see [`Transport::send_value`].
+#[test]
+fn threads_do_not_accept_device_memory() {
+    let devices = test_devices();
+    let result = run(2, |transport| {
+        let device = devices.first().cloned();
+        let check = |device| conformance::check_device_memory(transport, &device);
+        device.map_or(Ok(()), check).map_err(|message| transport.abort(&message))
+    });
+    assert_eq!(result, Ok(vec![(), ()]));
 }
 
 #[test]
