@@ -151,14 +151,6 @@ pub enum EngineError {
         /// Reason.
         message: String,
     },
-    /// The physics has no form for several ranks.
-    #[error("{physics} runs on one rank, found {ranks}; expected a run without mpirun and with one --device")]
-    OneRankOnly {
-        /// Name of the physics.
-        physics: &'static str,
-        /// Number of ranks.
-        ranks: usize,
-    },
     /// The units of the file cannot be converted to those of the case.
     #[error("{}: the units are {found} but the case has {expected}, and one of them has no physical scale; expected units = \"{found}\" in the case", path.display())]
     UnitsMismatch {
@@ -413,7 +405,6 @@ impl EngineError {
             | Self::NoBodies { .. }
             | Self::Fluid { .. }
             | Self::DeviceUnsupported { .. }
-            | Self::OneRankOnly { .. }
             | Self::InitialState(_)
             | Self::FieldShape { .. }
             | Self::VolumeShape { .. }

@@ -255,7 +255,7 @@ fn saved_particles_continue_on_another_number_of_ranks() {
             let found = run_on(ranks, None, |creator| {
                 let restored = Fluid::new(particles.clone(), &settings, None)?;
                 let mut fluid = match creator.team {
-                    Some(team) => restored.shared_with(team)?,
+                    Some(team) => restored.moved_to(team, None)?,
                     None => restored,
                 };
                 fluid.advance(0.005, 30 * part as u64, 30)?;

@@ -3,7 +3,7 @@
 use orrery_io::format_bytes;
 use orrery_model::fluid::FluidParticles;
 use orrery_particles::lennard_jones::settings::FluidSettings;
-use orrery_particles::lennard_jones::{DeviceFluid, Fluid};
+use orrery_particles::lennard_jones::{DeviceFluid, Fluid, FluidTeam};
 
 use super::start::start_particles;
 use super::system::{FluidFacts, FluidSystem, system_error};
@@ -30,9 +30,11 @@ pub(crate) fn start(
     let n = particles.len();
     let strategy =
         selected.device.as_ref().map(|device| facts.strategy(device, n, &settings, control.device.tuned));
-    let fluid = Fluid::new(particles, &settings, selected.device.as_ref().zip(strategy.as_ref()))
+    let team = FluidTeam::lead(control.ranks.start_fluid(&selected)?);
+    let placement = selected.device.as_ref().zip(strategy.as_ref());
+    let fluid = Fluid::new_on_team(&team, particles, &settings, placement)
         .map_err(|error| system_error(error, None).at(now))?;
-    Ok((case, FluidSystem::new(fluid, facts, now)))
+    Ok((case, FluidSystem::new(fluid, facts, now).with_ranks(control.ranks.size())))
 }
 
 /// Returns what a run of `case` would need. Its particles are generated or read.
@@ -40,7 +42,9 @@ pub(crate) fn plan(case: &Case, fluid: &FluidCase, control: &Control) -> Result<
     let selected = select_device_of(&control.ranks, control.device.choice)?;
     let (case, particles, settings, selected) = prepare(case, fluid, selected, control)?;
     let (n, bounds) = (particles.len(), particles.bounds);
-    let device_bytes = selected.device.as_ref().map(|_| DeviceFluid::device_bytes(n, &settings, &bounds));
+    let ranks = control.ranks.size();
+    let device_bytes =
+        selected.device.as_ref().map(|_| DeviceFluid::device_bytes_of_rank(n, ranks, &settings, &bounds));
     Ok(Plan {
         case,
         size: particle_count(n as u64),
@@ -70,7 +74,8 @@ fn prepare(
     })?;
     let selected =
         compute_device::ensure_memory(selected, control.device.choice, particle_count(n as u64), |_| {
-            DeviceFluid::device_bytes(n, &settings, &bounds)
+            let bytes = DeviceFluid::device_bytes_of_rank(n, control.ranks.size(), &settings, &bounds);
+            bytes.saturating_mul(control.ranks.ranks_on_device())
         })?;
     let mut case = case.with_absolute_paths();
     case.time.start = Some(case.time.known_start());

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_io::{Block, FluidFrame, FluidSpecies, append_fluid_frame};
 use orrery_model::Units;
@@ -11,7 +12,9 @@ use orrery_model::simulation_box::BoxSides;
 use orrery_particles::lennard_jones::ensemble::Ensemble;
 use orrery_particles::lennard_jones::potential::Truncation;
 use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision};
-use orrery_particles::lennard_jones::{DeviceFluid, DeviceFluidError, Fluid, FluidMeasures, FluidStrategy};
+use orrery_particles::lennard_jones::{
+    DeviceFluid, DeviceFluidError, Fluid, FluidMeasures, FluidStrategy, FluidTeam,
+};
 use serde_json::{Map, Value, json};
 
 use super::painter::FluidPainter;
@@ -33,6 +36,8 @@ pub struct FluidSystem {
     facts: FluidFacts,
     /// Step and time of the state.
     now: Stamp,
+    /// Number of ranks that compute it.
+    ranks: usize,
 }
 
 /// Properties of a fluid that do not change during a run.
@@ -121,7 +126,12 @@ fn tail_corrections(fluid: &FluidCase, particles: &FluidParticles) -> [f64; 2] {
 
 impl FluidSystem {
     pub(super) fn new(fluid: Fluid, facts: FluidFacts, now: Stamp) -> Self {
-        Self { fluid, facts, now }
+        Self { fluid, facts, now, ranks: 1 }
+    }
+
+    /// Sets the number of ranks that compute the fluid, or will do so.
+    pub(crate) fn with_ranks(self, ranks: usize) -> Self {
+        Self { ranks, ..self }
     }
 
     /// Returns the particles in the user's order.
@@ -139,18 +149,25 @@ impl FluidSystem {
         &self.fluid
     }
 
-    /// Moves the fluid to `device`. Results do not change.
-    pub(crate) fn moved_to(self, device: &Device, tuned: Option<Tuned>) -> Result<Self, SystemError> {
-        let strategy = self.facts.strategy(device, self.fluid.len(), self.fluid.settings(), tuned);
-        let fluid =
-            self.fluid.moved_to(device, &strategy).map_err(|error| system_error(error, Some(self.now)))?;
-        Ok(Self { fluid, ..self })
+    /// Moves the fluid from the host to the ranks of a team, and to the `device` of this rank if
+    /// there is one. Results do not change.
+    pub(crate) fn moved_to(
+        self,
+        team: &Team,
+        device: Option<&Device>,
+        tuned: Option<Tuned>,
+    ) -> Result<Self, SystemError> {
+        let (n, settings) = (self.fluid.len(), self.fluid.settings());
+        let strategy = device.map(|device| self.facts.strategy(device, n, settings, tuned));
+        let moved = self.fluid.moved_to(&FluidTeam::lead(team), device.zip(strategy.as_ref()));
+        let fluid = moved.map_err(|error| system_error(error, Some(self.now)))?;
+        Ok(Self { fluid, facts: self.facts, now: self.now, ranks: team.size() })
     }
 
     /// Returns a copy after a step of length `dt`.
     pub(crate) fn ahead(&self, dt: f64) -> Result<Self, SystemError> {
         let fluid = self.fluid.try_clone().map_err(|error| system_error(error, Some(self.now)))?;
-        let mut ahead = Self { fluid, facts: self.facts.clone(), now: self.now };
+        let mut ahead = Self { fluid, facts: self.facts.clone(), now: self.now, ranks: self.ranks };
         let (start, Stamp { step, time }) = (self.now, self.now);
         ahead.advance(dt, 1, &|k| if k == 0 { start } else { Stamp { step: step + 1, time: time + dt } })?;
         Ok(ahead)
@@ -290,7 +307,8 @@ impl Dynamics for FluidSystem {
     }
 
     fn device_bytes(&self, _device: &Device) -> u64 {
-        DeviceFluid::device_bytes(self.fluid.len(), self.fluid.settings(), self.fluid.bounds())
+        let (settings, bounds) = (self.fluid.settings(), self.fluid.bounds());
+        DeviceFluid::device_bytes_of_rank(self.fluid.len(), self.ranks, settings, bounds)
     }
 
     fn unsupported_reason(&self, device: &Device) -> Option<String> {

@@ -171,6 +171,7 @@ impl System {
         match (self, &case.physics) {
             (Self::Heat(system), _) => Self::Heat(system.with_ranks(ranks)),
             (Self::Wave(system), Physics::Wave(wave)) => Self::Wave(system.with_ranks(case, wave, ranks)),
+            (Self::Fluid(system), _) => Self::Fluid(system.with_ranks(ranks)),
             // All other systems need the same memory on every rank.
             (system, _) => system,
         }
@@ -199,10 +200,9 @@ impl System {
             Self::Wave(system) => {
                 Self::Wave(system.moved_to(ranks.start_field(case, selected)?, device, tuned)?)
             }
-            Self::Fluid(system) => match device {
-                Some(device) => Self::Fluid(system.moved_to(device, tuned)?),
-                None => Self::Fluid(system),
-            },
+            Self::Fluid(system) => {
+                Self::Fluid(system.moved_to(ranks.start_fluid(selected)?, device, tuned)?)
+            }
         })
     }
 

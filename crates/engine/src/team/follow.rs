@@ -6,7 +6,7 @@ use orrery_cluster::Team;
 use orrery_device::{Device, DeviceChoice};
 use orrery_fields::{heat, wave};
 use orrery_io::Limits;
-use orrery_particles::bodies;
+use orrery_particles::{bodies, lennard_jones};
 
 use super::{Command, FAREWELL, SentBackend, SharedSystem};
 use crate::case::{Case, Physics};
@@ -66,6 +66,7 @@ fn follow_system(
     let device = selected.device.as_ref();
     match system {
         SharedSystem::Bodies => bodies::follow(team, device).map_err(rank_error),
+        SharedSystem::Fluid => lennard_jones::follow(team, device).map_err(rank_error),
         SharedSystem::Field { case } => follow_field(team, case, device, settings),
     }
 }

@@ -50,6 +50,8 @@ enum Command {
 enum SharedSystem {
     /// Bodies, which the leader sends.
     Bodies,
+    /// Particles of a fluid, which the leader sends.
+    Fluid,
     /// A field. Every rank builds its problem from the case, which has absolute paths.
     Field {
         /// The resolved case, in TOML.
@@ -139,7 +141,7 @@ impl Ranks {
         }
         let origin = "[grid]".to_owned();
         match &case.physics {
-            Physics::Gravity(_) => Ok(()),
+            Physics::Gravity(_) | Physics::LennardJones(_) => Ok(()),
             Physics::Heat(heat) => match HeatField::largest_slab(&heat.grid, ranks) {
                 Ok(_) => Ok(()),
                 Err(source) => Err(EngineError::Heat { origin, source: Box::new(source) }),
@@ -148,9 +150,6 @@ impl Ranks {
                 Ok(_) => Ok(()),
                 Err(source) => Err(EngineError::Wave { origin, source: Box::new(source) }),
             },
-            Physics::LennardJones(_) => {
-                Err(EngineError::OneRankOnly { physics: case.physics.name().as_str(), ranks })
-            }
         }
     }
 
@@ -159,6 +158,12 @@ impl Ranks {
     pub(crate) fn start_bodies(&self, selected: &ComputeDevice) -> Result<Option<&Team>, ClusterError> {
         self.start(|| SharedSystem::Bodies, selected)?;
         Ok(Some(&self.team).filter(|team| team.size() > 1))
+    }
+
+    /// Starts the fluid of a run on all ranks. The caller creates it next.
+    pub(crate) fn start_fluid(&self, selected: &ComputeDevice) -> Result<&Team, ClusterError> {
+        self.start(|| SharedSystem::Fluid, selected)?;
+        Ok(&self.team)
     }
 
     /// Starts the field of a case on all ranks. The caller creates it next.

@@ -61,11 +61,6 @@ impl Fluid {
         Ok(Self { settings: settings.clone(), backend })
     }
 
-    /// Divides this fluid among the ranks of a team.
-    pub fn shared_with(self, team: &FluidTeam) -> Result<Self, DeviceFluidError> {
-        Self::new_on_team(team, self.particles()?, &self.settings, self.placement())
-    }
-
     /// Returns the number of particles.
     pub fn len(&self) -> usize {
         match &self.backend {
@@ -183,9 +178,17 @@ impl Fluid {
         Self::new(self.particles()?, &self.settings, self.placement())
     }
 
-    /// Returns the same fluid on `device`. The other ranks, if there are any, use their devices.
-    pub fn moved_to(self, device: &Device, strategy: &FluidStrategy) -> Result<Self, DeviceFluidError> {
-        self.new_beside(self.particles()?, &self.settings, Some((device, strategy)))
+    /// Returns the same fluid on the ranks of a team, each on its device if there is one here, or on
+    /// its CPU.
+    pub fn moved_to(
+        self,
+        team: &FluidTeam,
+        device: Option<(&Device, &FluidStrategy)>,
+    ) -> Result<Self, DeviceFluidError> {
+        if team.size() == 1 && device.is_none() && matches!(self.backend, Backend::Host(_)) {
+            return Ok(self);
+        }
+        Self::new_on_team(team, self.particles()?, &self.settings, device)
     }
 }
 

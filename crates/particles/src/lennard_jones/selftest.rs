@@ -2,17 +2,23 @@
 //! compared with brute force, devices with the CPU bit for bit, and rungs of the ladder with brute
 //! force in f64.
 
+use orrery_cluster::{Team, threads};
 use orrery_device::Device;
 use orrery_device::check::Check;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::{Lattice, set_maxwell_velocities};
 
 use super::brute_force::{check_forces, forces_with_bounds};
+use super::ensemble::Ensemble;
 use super::potential::{Potential, Truncation};
 use super::rungs::{RungFluid, rungs};
-use super::sample::{MELT_CUTOFF, MELT_DT, displaced_melt, melt, melt_settings};
+use super::sample::{
+    MELT_CUTOFF, MELT_DENSITY, MELT_DT, MELT_TEMPERATURE, displaced_melt, melt, melt_settings,
+};
 use super::settings::{FluidSettings, PairPrecision, PairSearch};
-use super::{DeviceFluid, FluidStrategy, HostFluid};
+use super::{
+    DeviceFluid, DeviceFluidError, Fluid, FluidMeasures, FluidStrategy, FluidTeam, HostFluid, follow,
+};
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -23,6 +29,7 @@ pub fn checks() -> Vec<Check> {
         check("several threads and several steps per launch equal the CPU", other_strategy),
         check("all pairs equal those of the CPU", all_pairs),
         check("two species in a plane with a switch equal those of the CPU", switched_plane),
+        check("several slabs equal the CPU", slabs),
         check("every rung of the ladder equals brute force", every_rung),
     ]
 }
@@ -121,6 +128,59 @@ fn switched_plane(device: &Device) -> Result<(), String> {
         Potential::mixed(&[(1.0, 1.0), (0.9, 0.7)], MELT_CUTOFF, Truncation::Switched { start: 0.8 });
     let settings = FluidSettings { potential, mass, ..melt_settings() };
     compare_with_default(device, &particles, &settings)
+}
+
+/// Compares ranks that share the device with the CPU. The melt moves along its longest axis, so that
+/// particles change their rank.
+fn slabs(device: &Device) -> Result<(), String> {
+    if !device.properties().has_f64 {
+        return Ok(());
+    }
+    let mut long = Lattice::Fcc.fill([4, 4, 12], MELT_DENSITY);
+    set_maxwell_velocities(&mut long, &[1.0], MELT_TEMPERATURE, 1);
+    long.velocity.z.iter_mut().for_each(|v| *v += 4.0);
+    for (ranks, ensemble) in [
+        (2, Ensemble::Nve),
+        (3, Ensemble::Langevin { kt: 1.2, friction: 0.7, seed: 4 }),
+        (4, Ensemble::Rescaling { kt: 1.2, time: 0.2, seed: 4 }),
+    ] {
+        let settings = FluidSettings { ensemble, ..melt_settings() };
+        let mut host = HostFluid::new(long.clone(), &settings);
+        host.advance(MELT_DT, 0, SLAB_STEPS).map_err(|error| error.to_string())?;
+        let expected = (host.particles(), host.measure());
+        let found = run_slabs(device, ranks, &long, &settings).map_err(|error| error.to_string())?;
+        if found.0 != expected.0 {
+            return Err(format!("{ranks} slabs, {ensemble:?}: particles differ from the CPU"));
+        }
+        if found.1 != expected.1 {
+            return Err(format!("{ranks} slabs, {ensemble:?}: {:?}, expected {:?}", found.1, expected.1));
+        }
+    }
+    Ok(())
+}
+
+/// Steps of [`slabs`]. Lists are built several times.
+const SLAB_STEPS: u64 = 60;
+
+/// Returns the particles and measures after [`SLAB_STEPS`] steps of ranks that share the device.
+fn run_slabs(
+    device: &Device,
+    ranks: usize,
+    particles: &FluidParticles,
+    settings: &FluidSettings,
+) -> Result<(FluidParticles, FluidMeasures), DeviceFluidError> {
+    let strategy = FluidStrategy::default_for(device, particles.len(), settings);
+    let mut found = threads::run(ranks, |transport| {
+        let team = Team::new(transport);
+        if !team.is_leader() {
+            return follow(&team, Some(device)).map(|()| None);
+        }
+        let (team, placement) = (FluidTeam::lead(&team), Some((device, &strategy)));
+        let mut fluid = Fluid::new_on_team(&team, particles.clone(), settings, placement)?;
+        fluid.advance(MELT_DT, 0, SLAB_STEPS)?;
+        Ok(Some((fluid.particles()?, fluid.measure()?)))
+    })?;
+    Ok(found.swap_remove(0).expect("the leader has a result"))
 }
 
 /// Computes the forces of every rung twice, because later calls must not depend on earlier ones.

@@ -246,6 +246,24 @@ impl DeviceFluid {
         state * n as u64 + lists + (1 << 20)
     }
 
+    /// Returns about the bytes that each of several ranks needs on its device for its part of a
+    /// fluid of `n` particles.
+    pub fn device_bytes_of_rank(
+        n: usize,
+        ranks: usize,
+        settings: &FluidSettings,
+        bounds: &SimulationBox,
+    ) -> u64 {
+        let all = Self::device_bytes(n, settings, bounds);
+        if ranks == 1 || !settings.uses_lists(n, bounds) {
+            return all;
+        }
+        let longest = bounds.lengths.iter().copied().fold(0.0, f64::max);
+        let share = 1.0 / ranks as f64 + 2.0 * settings.list_radius() / longest;
+        // Sides have room for particles that arrive. Messages are small.
+        (all as f64 * (1.25 * share).min(1.5)) as u64
+    }
+
     /// Copies the particles to `device`, builds their lists and computes their forces. Forces are
     /// not part of a saved state: the same particles have the same forces.
     pub fn new(

@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(balanced_bins(&[4, 10, 6], 2), [0, 2, 3]);
         assert_eq!(balanced_bins(&[6, 10, 4], 2), [0, 1, 3]);
         // All work in one bin, and none.
-        assert_eq!(balanced_bins(&[0, 7, 0], 4), [0, 1, 2, 2, 3]);
+        assert_eq!(balanced_bins(&[0, 7, 0], 4), [0, 1, 1, 2, 3]);
         assert_eq!(balanced_bins(&[0; 3], 3), [0, 3, 3, 3]);
     }
 
