@@ -340,6 +340,13 @@ impl Device {
         Ok(Queue::new(self.clone(), handle))
     }
 
+    /// Creates a queue whose blocks start before waiting blocks of other queues. Blocks that run are
+    /// not interrupted. With OpenCL it is a usual queue.
+    pub fn new_urgent_queue(&self) -> Result<Queue, DeviceError> {
+        let handle = self.driver().new_urgent_queue().map_err(|fault| self.error_from(fault, None))?;
+        Ok(Queue::new(self.clone(), handle))
+    }
+
     /// Returns whether kernels of this device can access memory of `other` (CUDA peer access).
     pub fn can_access(&self, other: &Self) -> bool {
         let both_cuda = [self, other].iter().all(|device| device.properties().backend == Backend::Cuda);

@@ -2,12 +2,12 @@
 //!
 //!     cargo bench -p orrery-fields --bench slabs -- [wave] [plane] [heat] [cpu] [uniform] [n=N] [ranks=1,2,4]
 //!
-//! Without a launcher, the ranks are threads of this process that share the first GPU, or the CPU
-//! with `cpu`. Under `mpirun` the processes are the ranks, which share the GPU too, and the figure
-//! is that of all of them. `wave` has N³ nodes in f32 with order 8 and a velocity per node, `plane`
-//! (8 N)² nodes, and `heat` (16 N)² nodes. `uniform` replaces fields of velocity or conductivity by
-//! numbers. The time of a step is a difference of two runs, so it has no start and no end. The
-//! figure is that of the fastest of several runs.
+//! Without a launcher, the ranks are threads of this process that share the first GPU, or the cores
+//! of the CPU with `cpu`. Under `mpirun` the processes are the ranks, which share the GPU too, and
+//! the figure is that of all of them. `wave` has N³ nodes in f32 with order 8 and a velocity per
+//! node, `plane` (8 N)² nodes, and `heat` (16 N)² nodes. `uniform` replaces fields of velocity or
+//! conductivity by numbers. The time of a step is a difference of two runs, so it has no start and
+//! no end. The figure is that of the fastest of several runs.
 
 use std::time::Instant;
 
@@ -101,7 +101,13 @@ fn measure(options: &Options, name: &str, work: Work, transport: &Transport) -> 
     }
     let mut one = None;
     for ranks in options.value("ranks=").unwrap_or("1,2,4").split(',').filter_map(|text| text.parse().ok()) {
-        let rates = threads::run(ranks, |transport| work(options, transport))?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let rates = threads::run(ranks, |transport| {
+            // The ranks share the cores.
+            let pool = rayon::ThreadPoolBuilder::new().num_threads((cores / ranks).max(1));
+            let pool = pool.build().map_err(|error| BenchError(error.to_string()))?;
+            pool.install(|| work(options, transport))
+        })?;
         let rate = rates[0].unwrap_or(f64::NAN);
         let one = *one.get_or_insert(rate);
         println!("{name}: {ranks} slabs, {rate:.2} Gpoint/s, {:.3} of the first line", rate / one);

@@ -133,6 +133,10 @@ pub(crate) struct CompileOptions {
 #[allow(clippy::missing_safety_doc, reason = "one contract, stated above")]
 pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
     fn new_queue(&self) -> Result<Handle, Fault>;
+    /// Creates a queue with the highest priority, or a usual one if the driver has no priorities.
+    fn new_urgent_queue(&self) -> Result<Handle, Fault> {
+        self.new_queue()
+    }
     unsafe fn free_queue(&self, queue: Handle);
     unsafe fn finish(&self, queue: Handle) -> Result<(), Fault>;
     /// Waits for the work of all queues of the device.

@@ -1,6 +1,7 @@
 //! Exchange of borders between devices.
 //!
-//! Borders have a queue of their own, so that copies and small kernels overlap with the interior.
+//! Borders have a queue, so that copies and small kernels overlap with the interior. It is urgent:
+//! borders that are ready do not wait for the blocks of the interior that have not started.
 //! Two ranks of one process whose devices are the same one, or both of CUDA, copy from device to
 //! device: the owner of a border sends the handle of its buffer and the event after which the border
 //! is complete, and the receiver queues a copy behind that event. The host does not wait for the
@@ -108,7 +109,7 @@ impl<R: Scalar> DeviceLinks<R> {
             Ok::<_, LinkError>(Link { rank, path })
         };
         let [lower, upper] = [0, 1].map(|side| ranks[side].map(|rank| link(side, rank)).transpose());
-        Ok(Self { transport: transport.clone(), queue: device.new_queue()?, links: [lower?, upper?] })
+        Ok(Self { transport: transport.clone(), queue: device.new_urgent_queue()?, links: [lower?, upper?] })
     }
 
     /// Returns the queue of the borders.

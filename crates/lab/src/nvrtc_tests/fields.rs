@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use orrery_cluster::{Team, threads};
 use orrery_device::Device;
 use orrery_device::testing::compile_only_cuda;
 use orrery_fields::Scalar;
@@ -11,7 +12,8 @@ use orrery_fields::heat::{Conductivity, HeatProblem, Plate};
 use orrery_fields::wave::device::rungs::rungs as wave_rungs;
 use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use orrery_fields::wave::{
-    GridPlane, Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState,
+    GridPlane, Medium, SpaceOrder, StoredWave, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveProblem,
+    WaveSource, WaveState, follow,
 };
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
@@ -67,7 +69,12 @@ fn compile_default_heat<R: Scalar>(device: &Device, variants: &[(bool, bool)]) -
 }
 
 /// Returns a problem in two or three dimensions with layers, images, a source and a receiver.
-fn wave_medium<R: Scalar>(dimensions: usize, order: SpaceOrder, is_variable: bool) -> Medium<R> {
+fn wave_problem(
+    dimensions: usize,
+    order: SpaceOrder,
+    is_variable: bool,
+    precision: Precision,
+) -> WaveProblem {
     let grid = match dimensions {
         2 => WaveGrid::plane([64; 2], [1.0; 2]),
         _ => WaveGrid::volume([32; 3], [1.0; 3]),
@@ -80,9 +87,29 @@ fn wave_medium<R: Scalar>(dimensions: usize, order: SpaceOrder, is_variable: boo
     };
     let position = if dimensions == 2 { [9.5, 9.5, 0.0] } else { [9.5; 3] };
     let sources = vec![WaveSource { position, wavelet: Wavelet::ricker(0.1) }];
-    let problem = WaveProblem::new(grid, sides, order, velocity, sources, vec![position], R::PRECISION)
-        .expect("a valid problem");
+    WaveProblem::new(grid, sides, order, velocity, sources, vec![position], precision)
+        .expect("a valid problem")
+}
+
+fn wave_medium<R: Scalar>(dimensions: usize, order: SpaceOrder, is_variable: bool) -> Medium<R> {
+    let problem = wave_problem(dimensions, order, is_variable, R::PRECISION);
     Medium::new(&problem, problem.max_stable_step())
+}
+
+/// Runs two steps on two ranks that share a device. Borders have another kernel than the interior.
+fn compile_shared_wave(device: &Device) -> Result<(), WaveError> {
+    for dimensions in [2, 3] {
+        let problem = wave_problem(dimensions, SpaceOrder::Eighth, true, Precision::Single);
+        let (setup, dt) = (WaveDeviceSetup::new(device, &problem), problem.max_stable_step());
+        threads::run(2, |transport| {
+            let team = Team::new(transport);
+            match team.is_leader() {
+                true => WaveField::new_in_team(&team, &problem, dt, Some(&setup))?.advance(dt, 2),
+                false => follow(&team, &problem, Some(&setup)),
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// Compiles the kernels of a step, a look ahead and measures with the default strategy. Then
@@ -174,5 +201,6 @@ fn wave_strategies_compile_for_hopper() {
         }
         compile_wave(device, wave_medium::<f64>(dimensions, SpaceOrder::Eighth, true), others).unwrap();
     }
+    compile_shared_wave(device).unwrap();
     check_kernels(&cuda, 250);
 }

@@ -143,6 +143,20 @@ impl Driver for Cuda {
         Ok(to_handle(stream))
     }
 
+    fn new_urgent_queue(&self) -> Result<Handle, Fault> {
+        self.make_current()?;
+        let (mut stream, mut greatest) = (ptr::null_mut(), 0);
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
+        // SAFETY: see above. The least priority is not needed.
+        unsafe {
+            let range = sys::cuCtxGetStreamPriorityRange(ptr::null_mut(), &raw mut greatest);
+            check_result("cuCtxGetStreamPriorityRange", range)?;
+            let created = sys::cuStreamCreateWithPriority(&raw mut stream, flags, greatest);
+            check_result("cuStreamCreateWithPriority", created)?;
+        }
+        Ok(to_handle(stream))
+    }
+
     unsafe fn free_queue(&self, queue: Handle) {
         if self.make_current().is_ok() {
             // SAFETY: see above. CUDA destroys the stream when its work is done.

@@ -1,9 +1,14 @@
 //! Passes of a slab on a device together with its neighbours.
 //!
-//! As for waves ([`crate::wave`]), borders and interior have a queue each. The borders of a pass wait
-//! for the interior of the pass before, and the interior for the borders of the pass before. The
-//! interior needs no ghost rows, so messages and copies overlap with it. Both fields take turns, so
-//! no row is overwritten that another kernel or a neighbour may still read.
+//! As for waves (`wave::device::team`), borders and interior have a queue each. The borders of a pass
+//! wait for the interior of the pass before, and the interior for the borders of the pass before.
+//! The interior needs no ghost rows, so it is queued before the ghost rows of the pass before are
+//! received. Both fields take turns, so no row is overwritten that another kernel or a neighbour may
+//! still read.
+
+use std::mem;
+
+use orrery_device::Event;
 
 use super::DeviceHeat;
 use crate::Scalar;
@@ -32,23 +37,27 @@ impl<R: Scalar> DeviceHeat<R> {
             .split((owned.end - owned.start) as usize, border_rows)
             .map(|rows| owned.start + rows.start as i64..owned.start + rows.end as i64);
         let mut interior_done = self.queue().record()?;
-        let mut borders_done = None;
+        let mut borders_done: Option<Event> = None;
         for steps in self.passes(steps) {
             let queue = self.own_queue.as_ref().unwrap_or(self.device.queue());
             let (slab, kernels, plate) = (&self.slab, &mut self.kernels, &self.plate);
-            links.queue().wait_for(&interior_done)?;
+            borders_done.as_ref().map_or(Ok(()), |event| queue.wait_for(event))?;
+            slab.launch(queue, kernels, plate, coefficients, steps, interior.clone())?;
+            let interior_before = mem::replace(&mut interior_done, queue.record()?);
+
+            if borders_done.is_some() {
+                links.finish(&slab.state, slab.ghost_ranges())?;
+            }
+            links.queue().wait_for(&interior_before)?;
             for rows in [&low, &high] {
                 slab.launch(links.queue(), kernels, plate, coefficients, steps, rows.clone())?;
             }
-            let borders_before = borders_done.replace(links.queue().record()?);
+            borders_done = Some(links.queue().record()?);
             links.start(&slab.next, slab.border_ranges(border_rows as i64))?;
-
-            borders_before.map_or(Ok(()), |event| queue.wait_for(&event))?;
-            slab.launch(queue, kernels, plate, coefficients, steps, interior.clone())?;
-            interior_done = queue.record()?;
-
-            links.finish(&slab.next, slab.ghost_ranges())?;
-            std::mem::swap(&mut self.slab.state, &mut self.slab.next);
+            mem::swap(&mut self.slab.state, &mut self.slab.next);
+        }
+        if borders_done.is_some() {
+            links.finish(&self.slab.state, self.slab.ghost_ranges())?;
         }
         self.queue().wait_for(&links.queue().record()?)?;
         Ok(())

@@ -52,6 +52,8 @@ pub struct DeviceWave<R: Scalar> {
     medium: Medium<R>,
     strategy: WaveDeviceStrategy,
     advance: Kernel,
+    /// Strategy and kernel of borders, if they differ.
+    border_kernel: Option<(WaveDeviceStrategy, Kernel)>,
     layers: LayerKernels,
     points: Points<R>,
     measures: Measures<R>,
@@ -94,7 +96,12 @@ impl<R: Scalar> DeviceWave<R> {
         let slices = 0..slab.layout.slices();
         layers.launch_images(queue, &medium, &slab.place(), &slab.now, &slices, ImageSides::All)?;
         let samples = state.samples.clone();
+        // Only slabs with their own queue have neighbours.
+        let border_strategy = strategy.for_borders().filter(|_| own_queue.is_some());
+        let border_kernel =
+            border_strategy.map(|strategy| Ok((strategy, build_advance(device, &medium, &strategy)?)));
         Ok(Self {
+            border_kernel: border_kernel.transpose()?,
             advance: build_advance(device, &medium, &strategy)?,
             points: Points::new(device, &medium, &slab.place(), receivers, samples)?,
             measures: Measures::new(device, &medium, &slab.layout)?,
@@ -210,18 +217,37 @@ impl<R: Scalar> DeviceWave<R> {
     /// Queues one step of all slices into a field. Ghost slices of neighbours keep their values.
     fn queue_step(&mut self, target: Target) -> Result<(), DeviceError> {
         self.points.upload_amplitudes(&self.device, &self.medium, self.step)?;
-        let step = self.step_launch(self.queue());
+        let step = self.interior_launch();
         self.slab.launch_step(&step, target, 0..self.slab.layout.slices())?;
         self.slab.launch_end_images(&step, target)
     }
 
-    /// Returns the next step for a queue. The amplitudes of the sources must have been uploaded.
-    fn step_launch<'a>(&'a self, queue: &'a Queue) -> StepLaunch<'a, R> {
+    /// Returns the next step for the queue of the slab. The amplitudes of the sources must have been
+    /// uploaded.
+    fn interior_launch(&self) -> StepLaunch<'_, R> {
+        self.step_launch(self.queue(), &self.strategy, &self.advance)
+    }
+
+    /// Returns the next step of a few slices for a queue. The amplitudes of the sources must have
+    /// been uploaded.
+    fn border_launch<'a>(&'a self, queue: &'a Queue) -> StepLaunch<'a, R> {
+        match &self.border_kernel {
+            Some((strategy, advance)) => self.step_launch(queue, strategy, advance),
+            None => self.step_launch(queue, &self.strategy, &self.advance),
+        }
+    }
+
+    fn step_launch<'a>(
+        &'a self,
+        queue: &'a Queue,
+        strategy: &'a WaveDeviceStrategy,
+        advance: &'a Kernel,
+    ) -> StepLaunch<'a, R> {
         StepLaunch {
             queue,
             medium: &self.medium,
-            strategy: &self.strategy,
-            advance: &self.advance,
+            strategy,
+            advance,
             layers: &self.layers,
             points: &self.points,
             step: self.step,

@@ -152,11 +152,6 @@ impl<R: Scalar> Points<R> {
         queue.launch(&self.add_sources, (entries.len() as u32).div_ceil(BLOCK_SIZE), BLOCK_SIZE, &args)
     }
 
-    /// Returns true if receivers are recorded here.
-    pub(super) fn has_receivers(&self) -> bool {
-        self.receivers > 0
-    }
-
     /// Queues the next sample of each receiver that is recorded here.
     pub(super) fn launch_samples(
         &mut self,

@@ -240,6 +240,13 @@ impl WaveDeviceStrategy {
         candidates
     }
 
+    /// Returns the strategy for the few slices of a border, if it is another one. A block of the
+    /// ring fills the shared memory of an SM, so it would wait for a block of the interior to end.
+    /// Blocks of columns run beside it, and their first loads take less time.
+    pub(super) fn for_borders(&self) -> Option<Self> {
+        (self.kernel == WaveKernel::Ring).then_some(Self::VOLUME)
+    }
+
     /// Returns a name for reports, for example "columns 32 x 4, 2 rows, 1 plane ahead, chunks of
     /// 64".
     pub fn name(&self) -> String {

@@ -2,17 +2,21 @@
 //!
 //! Borders and interior have a queue each. In every step
 //!
-//! - the border queue waits for the interior of the step before, computes both borders, sends them
-//!   and receives the ghost slices,
 //! - the queue of the slab waits for the borders of the step before and computes the interior, which
-//!   needs no ghost slices, and the images at the ends.
+//!   needs no ghost slices, and the images at the ends,
+//! - the border queue receives the ghost slices of the step before, waits for its interior, computes
+//!   both borders and sends them.
 //!
-//! So the borders of a step, their messages and the copies of the ghost slices overlap with its
-//! interior. Neither queue writes nodes that the other one may still read: step n + 1 writes to the
-//! buffer that step n has read, after the event of the other queue that comes after step n.
-//! Receivers read ghost slices, so they are in the border queue.
+//! The host queues the interior first, and then waits for messages. So the device has work while
+//! the borders of the step before are on their way, and an exchange may take as long as an interior.
+//!
+//! Neither queue writes nodes that the other one may still read: step n + 1 writes to the buffer
+//! that step n has read, after the event of the other queue that comes after step n. Receivers read
+//! ghost slices, so they are in the border queue.
 
-use orrery_device::{DeviceError, Event};
+use std::mem;
+
+use orrery_device::Event;
 
 use super::DeviceWave;
 use super::slab::{Slab, Target};
@@ -37,38 +41,43 @@ impl<R: Scalar> DeviceWave<R> {
     ) -> Result<(), LinkError> {
         let [low, interior, high] = neighbours.split(self.slab.layout.slices(), MAX_RADIUS);
         let mut interior_done = self.queue().record()?;
-        let mut borders_done = None;
+        let mut borders_done: Option<Event> = None;
         for _ in 0..steps {
             self.points.upload_amplitudes(&self.device, &self.medium, self.step)?;
-            let (slab, target) = (&self.slab, Target::Previous);
-            links.queue().wait_for(&interior_done)?;
-            let borders = self.step_launch(links.queue());
-            slab.launch_step(&borders, target, low.clone())?;
-            slab.launch_step(&borders, target, high.clone())?;
-            let borders_before = borders_done.replace(links.queue().record()?);
+            borders_done.as_ref().map_or(Ok(()), |event| self.queue().wait_for(event))?;
+            let (step, target) = (self.interior_launch(), Target::Previous);
+            self.slab.launch_step(&step, target, interior.clone())?;
+            self.slab.launch_end_images(&step, target)?;
+            let interior_before = mem::replace(&mut interior_done, self.queue().record()?);
+
+            match borders_done {
+                Some(_) => self.finish_exchange(links, &interior_before)?,
+                None => links.queue().wait_for(&interior_before)?,
+            }
+            let (step, slab) = (self.border_launch(links.queue()), &self.slab);
+            slab.launch_step(&step, target, low.clone())?;
+            slab.launch_step(&step, target, high.clone())?;
+            borders_done = Some(links.queue().record()?);
             links.start(&slab.previous, slab.layout.border_ranges())?;
-
-            borders_before.map_or(Ok(()), |event| self.queue().wait_for(&event))?;
-            let step = self.step_launch(self.queue());
-            slab.launch_step(&step, target, interior.clone())?;
-            slab.launch_end_images(&step, target)?;
-            interior_done = self.queue().record()?;
-
-            links.finish(&slab.previous, slab.layout.ghost_ranges())?;
             self.finish_step();
-            self.sample_in(links, &interior_done)?;
+        }
+        if steps > 0 {
+            self.finish_exchange(links, &interior_done)?;
         }
         self.queue().wait_for(&links.queue().record()?)?;
         Ok(())
     }
 
-    /// Queues the samples of the receivers in the border queue.
-    fn sample_in(&mut self, links: &DeviceLinks<R>, interior_done: &Event) -> Result<(), DeviceError> {
-        if self.points.has_receivers() {
-            links.queue().wait_for(interior_done)?;
-            self.points.launch_samples(&self.device, links.queue(), &self.slab.now)?;
-        }
-        Ok(())
+    /// Receives the ghost slices of u and queues the samples of the receivers. `interior_done` is
+    /// the event after the interior of u.
+    fn finish_exchange(
+        &mut self,
+        links: &mut DeviceLinks<R>,
+        interior_done: &Event,
+    ) -> Result<(), LinkError> {
+        links.finish(&self.slab.now, self.slab.layout.ghost_ranges())?;
+        links.queue().wait_for(interior_done)?;
+        Ok(self.points.launch_samples(&self.device, links.queue(), &self.slab.now)?)
     }
 
     /// Queues the exchange of the ghost slices of u.
