@@ -91,7 +91,7 @@ pub enum ClusterError {
     /// A launcher started several processes, but there is no library with which they could
     /// communicate.
     #[error(
-        "{launcher} started {} processes, but no MPI library could be loaded ({}); set ORRERY_MPI_LIBRARY to the \
+        "{launcher} started {} processes, but no MPI library could be loaded (tried {}); set ORRERY_MPI_LIBRARY to the \
          libmpi of this launcher",
         size.map_or("several".to_owned(), |size| size.to_string()), attempts.join(", ")
     )]
@@ -100,7 +100,7 @@ pub enum ClusterError {
         launcher: &'static str,
         /// Number of processes according to the launcher's environment.
         size: Option<usize>,
-        /// Files that were tried, with the reason of the failure.
+        /// Files that were tried, with the reason of the failure if they exist.
         attempts: Vec<String>,
     },
 

@@ -12,7 +12,7 @@ use crate::transport::Transport;
 
 /// Time by which other processes than the first delay an error of the start. Usually all processes
 /// have the same error. Launchers end the others when the first has ended.
-const DELAY_OF_OTHERS: Duration = Duration::from_millis(300);
+const DELAY_OF_OTHERS: Duration = Duration::from_secs(1);
 
 /// Message of the panic that ends this rank.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);

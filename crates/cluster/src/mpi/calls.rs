@@ -264,6 +264,8 @@ impl<H: Handle> Abi<H> {
             unsafe { (self.functions.error_string)(code, text, length) }
         });
         let message = message.unwrap_or_else(|| format!("error {code}"));
+        // MPICH adds lines with its calls.
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         Err(ClusterError::Call { call, message })
     }
 }

@@ -58,10 +58,18 @@ pub(super) fn load_library(launcher: &Launcher) -> Result<Library, ClusterError>
     for path in candidates(launcher.kind, &folders) {
         match open(&path) {
             Ok(library) => return Ok(library),
-            Err(message) => attempts.push(message),
+            Err(message) => attempts.push(shortened(message)),
         }
     }
     Err(ClusterError::NoLibrary { launcher: launcher.kind.name(), size: launcher.size, attempts })
+}
+
+/// Returns the name of the library instead of the message that there is no such file.
+fn shortened(message: String) -> String {
+    match message.strip_suffix(": cannot open shared object file: No such file or directory") {
+        Some(name) => name.to_owned(),
+        None => message,
+    }
 }
 
 /// Returns the files to try: those that exist in `folders`, then the names for the linker.
@@ -184,6 +192,16 @@ mod tests {
         assert_eq!(paths, expected);
         assert_eq!(candidates(LauncherKind::OpenMpi, &folders)[0], libraries.join(names::OPEN_MPI));
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_message_of_a_missing_library_is_its_name() {
+        if cfg!(target_os = "linux") {
+            let missing = open(Path::new("libmpi-missing.so.1")).err().unwrap();
+            assert_eq!(shortened(missing), "libmpi-missing.so.1");
+        }
+        let other = "libmpi.so.40: undefined symbol: opal";
+        assert_eq!(shortened(other.to_owned()), other);
     }
 
     #[test]

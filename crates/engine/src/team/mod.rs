@@ -262,7 +262,11 @@ impl Ranks {
             }
             Ok::<_, ClusterError>(has_replied)
         };
-        self.team.lead(&Command::End).is_ok() && (1..self.size()).all(|rank| wait_for(rank) == Ok(true))
+        let have_replied =
+            self.team.lead(&Command::End).is_ok() && (1..self.size()).all(|rank| wait_for(rank) == Ok(true));
+        // Stop requests that came too late precede the replies. MPICH fails at its end if a message
+        // was not received.
+        have_replied && self.team.is_stop_requested().is_ok()
     }
 }
 

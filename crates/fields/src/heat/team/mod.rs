@@ -71,6 +71,9 @@ pub(super) struct TeamHeat<R: Scalar> {
     /// Rows of each rank, in the order of ranks. Together they are all rows.
     slabs: Vec<Range<usize>>,
     part: HeatPart<R>,
+    /// Strategy for the whole plate on one rank. It is recorded in files, which do not depend on the
+    /// number of ranks. Thin slabs have fewer steps per pass.
+    strategy_name: String,
     /// Ends the work of the followers, on the leader only.
     _last: Option<LastCommand<HeatCommand>>,
 }
@@ -90,16 +93,19 @@ impl<R: Scalar> TeamHeat<R> {
             let default = || HeatDeviceStrategy::default_for(device, nodes, R::PRECISION, is_variable);
             HeatDeviceSetup { device: device.clone(), strategy: strategy.unwrap_or_else(default) }
         });
-        let preferred = match &setup {
-            Some(setup) => setup.strategy.steps_per_pass as usize,
-            None => CpuStrategy::resolve(&plate).steps_per_pass,
+        let (preferred, strategy_name) = match &setup {
+            Some(setup) => (setup.strategy.steps_per_pass as usize, setup.strategy.name()),
+            None => {
+                let strategy = CpuStrategy::resolve(&plate);
+                (strategy.steps_per_pass, strategy.name())
+            }
         };
         let fewest = slabs.iter().map(|slab| slab.len()).min().unwrap_or(0);
         let steps_per_pass = if team.size() > 1 { preferred.min(fewest / 2) } else { preferred };
         team.lead(&HeatStart { steps_per_pass, is_on_device: setup.is_some() })?;
         let last = LastCommand::new(team, HeatCommand::End);
         let field = Self::with_slab(team, slabs, plate, values, setup.as_ref(), steps_per_pass)?;
-        Ok(Self { _last: Some(last), ..field })
+        Ok(Self { strategy_name, _last: Some(last), ..field })
     }
 
     /// Returns the slab of this rank. `values` are those of all nodes on the leader, and are ignored
@@ -117,7 +123,8 @@ impl<R: Scalar> TeamHeat<R> {
         let values = scatter_parts(team, values, &lengths)?;
         let owned = slabs[team.transport().rank()].clone();
         let part = HeatPart::new(team, plate, &values, owned, setup, steps_per_pass)?;
-        Ok(Self { team: team.clone(), grid, slabs, part, _last: None })
+        let strategy_name = part.strategy_name();
+        Ok(Self { team: team.clone(), grid, slabs, part, strategy_name, _last: None })
     }
 
     /// Returns minimum, maximum and heat content on the leader.
@@ -293,7 +300,7 @@ impl<R: Scalar> HeatState for TeamHeat<R> {
     }
 
     fn strategy_name(&self) -> String {
-        self.part.strategy_name()
+        self.strategy_name.clone()
     }
 
     fn steps_per_pass(&self) -> u64 {
