@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use orrery_cluster::{ClusterError, Team, threads};
+use orrery_cluster::{Team, threads};
 use orrery_model::Precision;
 use orrery_model::ic::Plummer;
 use orrery_particles::bodies::{Bodies, BodiesError, BodiesTeam, follow};
@@ -60,5 +60,4 @@ fn main() {
             println!("   rank {rank}: {traffic:?}");
         }
     }
-    let _: Option<ClusterError> = None;
 }

@@ -28,6 +28,9 @@ fn direct(precision: Precision) -> GravitySettings {
 /// Bodies that are clustered at the first index, so that parts of equal size have unequal work.
 /// Every fifth has no mass.
 fn uneven_bodies(n: usize) -> Particles {
+    if n == 0 {
+        return Particles::default();
+    }
     let mut particles = Plummer { n, ..Plummer::default() }.generate(1.5).expect("a valid model");
     for i in 0..n {
         if i < n / 3 {

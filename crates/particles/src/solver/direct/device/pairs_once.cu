@@ -34,6 +34,8 @@
 
 #define WARPS (BLOCK_SIZE / WARP_SIZE)
 #define BODIES_PER_BLOCK (BLOCK_SIZE * TARGETS_PER_THREAD)
+// Bodies of a block of `add_round`.
+#define SUM_BODIES (SUM_BLOCK_SIZE / SEGMENTS)
 
 typedef struct {
     float x, y, z;
@@ -121,7 +123,7 @@ FUNCTION void load_targets(Target* targets, GLOBAL const float4* RESTRICT bodies
 
 // Adds the mutual attraction of one pair: m_source d / rho³ to the force on the target and
 // m_target d / rho³ to the reaction on the source, whose sign `write_reaction` changes. With equal
-// masses both leave the mass out, and `add_rounds` multiplies by it.
+// masses both leave the mass out, and `acceleration_unit` contains it.
 FUNCTION void add_pair(Target* target, float4 source, Sum3* reaction, float coarse_eps2)
 {
     const float dx = source.x - target->x, dy = source.y - target->y, dz = source.z - target->z;
@@ -262,8 +264,8 @@ FUNCTION void add_tile(Target* targets, SHARED_POINTER const float4* tile,
     }
 }
 
-// Adds the reactions of all warps on source THREAD of a tile and writes them, with the other sign, to
-// the sums of `body`.
+// Adds the reactions of all warps on source THREAD of a tile and writes them, with the other sign,
+// to the sums of `body`.
 FUNCTION void write_reaction(SHARED_POINTER const WarpReactions* warp_reactions,
     GLOBAL double* RESTRICT reaction_sums, int offset_in_round, size_t body, size_t padded_count)
 {
@@ -290,8 +292,8 @@ FUNCTION void write_forces(const Target* targets, GLOBAL double* RESTRICT own_su
 
 // Returns the end of this thread block's offsets, which start at `begin`. The largest offset is
 // left out in the upper half of the target blocks if the number of body blocks is even. `sum_chunks`
-// does not read the elements of `reaction_sums` that are not written for this reason. (The loop over offsets is made shorter, because PoCL 5.0 miscompiles a `continue` in a loop with
-// barriers.)
+// does not read the elements of `reaction_sums` that are not written for this reason. (The loop
+// over offsets is made shorter, because PoCL 5.0 miscompiles a `continue` in a loop with barriers.)
 FUNCTION int end_of_chunk(int begin, int offsets_per_chunk, int end_offset, int target_block, int body_blocks)
 {
     const int end = begin + offsets_per_chunk < end_offset ? begin + offsets_per_chunk : end_offset;
@@ -429,7 +431,8 @@ FUNCTION double sum_chunks(double sum, int begin, int end, ChunkRange range,
     // If the number of body blocks is even, only the upper half of them gets reactions of the
     // largest offset. Offset o is in chunk (o - 1) / offsets_per_chunk.
     const int largest = range.body_blocks / 2;
-    const int is_left_out = 2 * largest == range.body_blocks && 2 * (body / BODIES_PER_BLOCK) < range.body_blocks;
+    const int is_left_out
+        = 2 * largest == range.body_blocks && 2 * (body / BODIES_PER_BLOCK) < range.body_blocks;
     const int offsets_end = is_left_out ? largest - 1 : largest;
     const int first = begin * range.offsets_per_chunk,
               last = end * range.offsets_per_chunk < offsets_end ? end * range.offsets_per_chunk : offsets_end;
@@ -480,89 +483,95 @@ FUNCTION double acceleration_unit(GLOBAL const double* RESTRICT frame, GLOBAL co
 #endif
 }
 
-// Adds all sums if one round has all chunks, and converts them to the user's units.
-KERNEL(128)
+// Adds all sums if one round has all chunks, and converts them to the user's units. One block per
+// axis of SUM_BODIES bodies, one thread per segment of each of them: with a thread per body, few
+// bodies would leave most of a GPU idle for as long as a thread waits for its loads.
+KERNEL(SUM_BLOCK_SIZE)
 add_round(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT own_sums,
     GLOBAL const double* RESTRICT reaction_sums, int all_chunks, int offsets_per_chunk, int body_blocks,
     GLOBAL const float4* RESTRICT high, GLOBAL const double* RESTRICT frame, int n, int padded_count,
     GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
 {
-    const int i = BLOCK_INDEX * 128 + THREAD;
-    if (i >= n)
-        return;
+    SHARED double segment_sums[SEGMENTS][SUM_BODIES];
+    const int axis = BLOCK_INDEX % 3, segment = THREAD / SUM_BODIES, column = THREAD % SUM_BODIES;
+    const int i = BLOCK_INDEX / 3 * SUM_BODIES + column;
     const ChunkRange range = { 0, all_chunks, all_chunks, offsets_per_chunk, body_blocks };
-    const double unit = acceleration_unit(frame, high);
-    for (int axis = 0; axis < 3; axis++) {
+    segment_sums[segment][column] = sum_chunks(0.0, segment_start(segment, all_chunks),
+        segment_start(segment + 1, all_chunks), range, own_sums, reaction_sums, axis, i, padded_count);
+    BARRIER();
+    if (segment == 0 && i < n) {
         TreeSum tree = { 0, 0, 0, 0, 0 };
-        for (int segment = 0; segment < SEGMENTS; segment++) {
-            const int begin = segment_start(segment, all_chunks), end = segment_start(segment + 1, all_chunks);
-            add_leaf(&tree, segment,
-                sum_chunks(0.0, begin, end, range, own_sums, reaction_sums, axis, i, padded_count));
-        }
+        UNROLL_ALL
+        for (int leaf = 0; leaf < SEGMENTS; leaf++)
+            add_leaf(&tree, leaf, segment_sums[leaf][column]);
         GLOBAL double* acceleration = axis == 0 ? ax : axis == 1 ? ay : az;
-        acceleration[i] = unit * (within[axis * (size_t)padded_count + i] + tree.total);
+        acceleration[i]
+            = acceleration_unit(frame, high) * (within[axis * (size_t)padded_count + i] + tree.total);
     }
 }
 
 // Adds the sums of the chunks first_chunk .. end_chunk - 1, which one launch has written, to those
-// of their segments. The launch with the first chunk of a segment replaces its sum.
+// of their segments. The launch with the first chunk of a segment replaces its sum. One thread per
+// axis of each body.
 KERNEL(128)
 add_to_segments(GLOBAL const double* RESTRICT own_sums, GLOBAL const double* RESTRICT reaction_sums,
     int first_chunk, int end_chunk, int all_chunks, int offsets_per_chunk, int body_blocks, int padded_count,
     GLOBAL double* RESTRICT segment_sums)
 {
-    const int i = BLOCK_INDEX * 128 + THREAD;
+    const int axis = BLOCK_INDEX % 3, i = BLOCK_INDEX / 3 * 128 + THREAD;
     if (i >= padded_count)
         return;
     const ChunkRange range = { first_chunk, end_chunk, all_chunks, offsets_per_chunk, body_blocks };
     for (int segment = 0; segment < SEGMENTS; segment++) {
         const int start = segment_start(segment, all_chunks), stop = segment_start(segment + 1, all_chunks);
         const int begin = start < first_chunk ? first_chunk : start, end = stop < end_chunk ? stop : end_chunk;
-        if (begin < end)
-            for (int axis = 0; axis < 3; axis++) {
-                GLOBAL double* to = segment_sums + ((size_t)segment * 3 + axis) * padded_count + i;
-                const double before = begin == start ? 0.0 : *to;
-                *to = sum_chunks(before, begin, end, range, own_sums, reaction_sums, axis, i, padded_count);
-            }
+        if (begin < end) {
+            GLOBAL double* to = segment_sums + ((size_t)segment * 3 + axis) * padded_count + i;
+            const double before = begin == start ? 0.0 : *to;
+            *to = sum_chunks(before, begin, end, range, own_sums, reaction_sums, axis, i, padded_count);
+        }
     }
+}
+
+// Returns the sum of the rows first_row .. first_row + rows - 1 of one axis of a body, added as a
+// binary tree. `rows` is a power of two, at most SEGMENTS.
+FUNCTION double sum_rows(GLOBAL const double* RESTRICT sums, int first_row, int rows, int axis, int body,
+    size_t padded_count)
+{
+    TreeSum tree = { 0, 0, 0, 0, 0 };
+    UNROLL(4)
+    for (int leaf = 0; leaf < rows; leaf++)
+        add_leaf(&tree, leaf, sums[((size_t)(first_row + leaf) * 3 + axis) * padded_count + body]);
+    return tree.total;
 }
 
 // Adds the segments of the nodes first_node .. end_node - 1 of the tree. A node has
 // `segments_per_node` segments, a power of two. Rows of `segment_sums` and `node_sums` are
-// [segment or node][axis][body].
+// [segment or node][axis][body]. One thread per axis of each body.
 KERNEL(128)
 add_segments(GLOBAL const double* RESTRICT segment_sums, int first_node, int end_node, int segments_per_node,
     int padded_count, GLOBAL double* RESTRICT node_sums)
 {
-    const int i = BLOCK_INDEX * 128 + THREAD;
+    const int axis = BLOCK_INDEX % 3, i = BLOCK_INDEX / 3 * 128 + THREAD;
     if (i >= padded_count)
         return;
     for (int node = first_node; node < end_node; node++)
-        for (int axis = 0; axis < 3; axis++) {
-            TreeSum tree = { 0, 0, 0, 0, 0 };
-            for (int leaf = 0; leaf < segments_per_node; leaf++) {
-                const size_t row = (size_t)(node * segments_per_node + leaf) * 3 + axis;
-                add_leaf(&tree, leaf, segment_sums[row * padded_count + i]);
-            }
-            node_sums[((size_t)node * 3 + axis) * padded_count + i] = tree.total;
-        }
+        node_sums[((size_t)node * 3 + axis) * padded_count + i]
+            = sum_rows(segment_sums, node * segments_per_node, segments_per_node, axis, i, padded_count);
 }
 
-// Adds all nodes and the pairs within body blocks, and converts them to the user's units.
+// Adds all nodes and the pairs within body blocks, and converts them to the user's units. One
+// thread per axis of each body.
 KERNEL(128)
 add_nodes(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT node_sums, int nodes,
     GLOBAL const float4* RESTRICT high, GLOBAL const double* RESTRICT frame, int n, int padded_count,
     GLOBAL double* RESTRICT ax, GLOBAL double* RESTRICT ay, GLOBAL double* RESTRICT az)
 {
-    const int i = BLOCK_INDEX * 128 + THREAD;
+    const int axis = BLOCK_INDEX % 3, i = BLOCK_INDEX / 3 * 128 + THREAD;
     if (i >= n)
         return;
-    const double unit = acceleration_unit(frame, high);
-    for (int axis = 0; axis < 3; axis++) {
-        TreeSum tree = { 0, 0, 0, 0, 0 };
-        for (int node = 0; node < nodes; node++)
-            add_leaf(&tree, node, node_sums[((size_t)node * 3 + axis) * padded_count + i]);
-        GLOBAL double* acceleration = axis == 0 ? ax : axis == 1 ? ay : az;
-        acceleration[i] = unit * (within[axis * (size_t)padded_count + i] + tree.total);
-    }
+    GLOBAL double* acceleration = axis == 0 ? ax : axis == 1 ? ay : az;
+    const double sum = within[axis * (size_t)padded_count + i]
+        + sum_rows(node_sums, 0, nodes, axis, i, padded_count);
+    acceleration[i] = acceleration_unit(frame, high) * sum;
 }

@@ -22,8 +22,13 @@ const PAIRS_ONCE: KernelFile = unsafe {
 /// (`TreeSum` in `pairs_once.cu`). At most as many ranks share a sum.
 const SEGMENTS: usize = 16;
 
-/// Block size of the kernels with one thread per body.
+/// Block size of the kernels with one thread per body, or per axis of a body.
 const BODY_BLOCK_SIZE: u32 = 128;
+
+/// Block size of `add_round`, which has one thread per segment of an axis of a body. The number of
+/// padded bodies is a multiple of its `SUM_BODIES`.
+const SUM_BLOCK_SIZE: u32 = 256;
+const SUM_BODIES: u32 = SUM_BLOCK_SIZE / SEGMENTS as u32;
 
 pub(super) struct PairsOnce {
     device: Device,
@@ -151,6 +156,7 @@ impl PairsOnce {
             ("EQUAL_MASSES", u8::from(equal_masses).to_string()),
             ("MIXED", u8::from(precision == Precision::Mixed).to_string()),
             ("SEGMENTS", SEGMENTS.to_string()),
+            ("SUM_BLOCK_SIZE", SUM_BLOCK_SIZE.to_string()),
             // At least 16 warps per SM.
             ("MIN_BLOCKS_PER_SM", (512 / block).max(1).to_string()),
         ];
@@ -233,7 +239,7 @@ impl PairsOnce {
         let counts = [own.start, own.end, segments_per_node, self.high.len()];
         let [first, end, segments, padded] = counts.map(|count| Arg::from(count as i32));
         let args = [(&self.segment_sums).into(), first, end, segments, padded, (&self.node_sums).into()];
-        queue.launch(&self.add_segments, self.padded_blocks(), BODY_BLOCK_SIZE, &args)?;
+        queue.launch(&self.add_segments, self.axis_blocks(), BODY_BLOCK_SIZE, &args)?;
         Ok((start, queue.record()?))
     }
 
@@ -276,12 +282,7 @@ impl PairsOnce {
             let mut args = vec![own_sums, reaction_sums];
             args.extend(counts.map(|count| Arg::from(count as i32)));
             args.extend([(self.high.len() as i32).into(), segment_sums]);
-            self.device.queue().launch(
-                &self.add_to_segments,
-                self.padded_blocks(),
-                BODY_BLOCK_SIZE,
-                &args,
-            )?;
+            self.device.queue().launch(&self.add_to_segments, self.axis_blocks(), BODY_BLOCK_SIZE, &args)?;
         }
         Ok(())
     }
@@ -318,7 +319,8 @@ impl PairsOnce {
         let counts = [self.plan.all_chunks(), offsets_per_chunk, body_blocks];
         let mut args: Vec<Arg> = sums.map(Arg::from).to_vec();
         args.extend(counts.map(|count| Arg::from(count as i32)));
-        self.queue_last_kernel(&self.add_round, args, request, frame)
+        let blocks = 3 * (request.mass.len() as u32).div_ceil(SUM_BODIES);
+        self.queue_last_kernel(&self.add_round, [blocks, SUM_BLOCK_SIZE], args, request, frame)
     }
 
     /// Queues the addition of the nodes of the tree of segments into the accelerations.
@@ -330,13 +332,15 @@ impl PairsOnce {
         nodes: usize,
     ) -> Result<(), DeviceError> {
         let args = vec![(&self.within_sums).into(), node_sums.into(), (nodes as i32).into()];
-        self.queue_last_kernel(&self.add_nodes, args, request, frame)
+        let blocks = 3 * (request.mass.len() as u32).div_ceil(BODY_BLOCK_SIZE);
+        self.queue_last_kernel(&self.add_nodes, [blocks, BODY_BLOCK_SIZE], args, request, frame)
     }
 
     /// Queues a kernel that writes the accelerations. Its first arguments are `args`.
     fn queue_last_kernel<'a>(
         &'a self,
         kernel: &Kernel,
+        [blocks, block_size]: [u32; 2],
         mut args: Vec<Arg<'a>>,
         request: &PairSumRequest<'a>,
         frame: &'a Buffer<f64>,
@@ -344,13 +348,12 @@ impl PairsOnce {
         let (n, padded) = (request.mass.len() as i32, self.high.len() as i32);
         args.extend([Arg::from(&self.high), frame.into(), n.into(), padded.into()]);
         args.extend(request.acceleration.args());
-        let blocks = (n as u32).div_ceil(BODY_BLOCK_SIZE);
-        self.device.queue().launch(kernel, blocks, BODY_BLOCK_SIZE, &args)
+        self.device.queue().launch(kernel, blocks, block_size, &args)
     }
 
-    /// Returns the number of blocks of a kernel with one thread per padded body.
-    fn padded_blocks(&self) -> u32 {
-        (self.high.len() as u32).div_ceil(BODY_BLOCK_SIZE)
+    /// Returns the number of blocks of a kernel with one thread per axis of a padded body.
+    fn axis_blocks(&self) -> u32 {
+        3 * (self.high.len() as u32).div_ceil(BODY_BLOCK_SIZE)
     }
 }
 
