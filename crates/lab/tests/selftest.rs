@@ -1,6 +1,6 @@
 //! Runs the checks of `orrery selftest` on every device of this machine: one test per module, so
-//! that they run in parallel. The checks of primitives, fields and fluids run in the tests of their
-//! crates.
+//! that they run in parallel. The checks of primitives, fields, bodies and fluids run in the tests of
+//! their crates.
 
 use orrery_device::testing::test_devices;
 use orrery_lab::selftest;
@@ -39,11 +39,6 @@ fn every_device_passes_the_checks_of_the_device_layer() {
 #[test]
 fn selftest_names_a_faulting_kernel() {
     run_filtered("device: the error of a faulting kernel names it", 1);
-}
-
-#[test]
-fn every_device_passes_the_checks_of_bodies() {
-    run_module("bodies", 1);
 }
 
 #[test]

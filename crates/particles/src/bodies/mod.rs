@@ -24,6 +24,7 @@ mod measure;
 pub mod selftest;
 mod static_forces;
 mod team;
+mod team_selftest;
 
 use std::sync::Arc;
 use std::time::Duration;

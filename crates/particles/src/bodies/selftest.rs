@@ -1,4 +1,5 @@
 //! Checks of the bins of pictures against their reference, for `orrery selftest` and the tests.
+//! `team_selftest` checks shared forces.
 
 use std::sync::Arc;
 
@@ -10,10 +11,13 @@ use orrery_model::rng::Draws;
 
 use super::bins::DeviceBinner;
 use super::device::upload;
+use super::team_selftest;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
-    vec![Check { name: "bodies: bins of pictures".to_owned(), run: check_bins }]
+    let mut checks = vec![Check { name: "bodies: bins of pictures".to_owned(), run: check_bins }];
+    checks.extend(team_selftest::checks());
+    checks
 }
 
 /// Returns bodies of two layers in a dense core and a halo. Some are outside of pictures, hidden or
@@ -71,7 +75,18 @@ fn check_bins(device: &Device) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use orrery_device::testing::test_devices_with_f64;
+
     use super::*;
+
+    #[test]
+    fn every_device_passes_the_checks() {
+        for device in test_devices_with_f64() {
+            for check in checks() {
+                assert_eq!((check.run)(&device), Ok(()), "{}: {}", device.label(), check.name);
+            }
+        }
+    }
 
     /// The check above would pass with empty pictures.
     #[test]
