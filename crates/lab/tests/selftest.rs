@@ -1,6 +1,6 @@
 //! Runs the checks of `orrery selftest` on every device of this machine: one test per module, so
-//! that they run in parallel. The checks of primitives, fields, bodies and fluids run in the tests of
-//! their crates.
+//! that they run in parallel. The checks of primitives, fields, bodies and fluids run in the tests
+//! of their crates.
 
 use orrery_device::testing::test_devices;
 use orrery_lab::selftest;

@@ -7,8 +7,8 @@ use orrery_model::ic::Plummer;
 use orrery_particles::bodies::{Bodies, BodiesError, BodiesTeam, DeviceSetup, follow};
 use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 
-/// Runs a step and an energy on two ranks, with tiles and with every pair once, which is the default
-/// from 8192 bodies on. Trees have the same kernels as on one rank.
+/// Runs a step and an energy on two ranks, with tiles and with every pair once, which is the
+/// default from 8192 bodies on. Trees have the same kernels as on one rank.
 pub(super) fn compile_shared_bodies(device: &Device) -> Result<(), BodiesError> {
     let runs = [
         (1024, Precision::Double, IntegratorChoice::Hermite4),

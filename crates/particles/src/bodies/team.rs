@@ -1,9 +1,9 @@
 //! Rank 0 of ranks that share force evaluations.
 //!
 //! Every rank has all bodies. Rank 0, the leader, sends each change to the followers before it
-//! executes it ([`super::follow`]), so that the bodies of all ranks have the same bits. Moving bodies
-//! is work of order n, which every rank does. Force evaluations, potential energies and adaptive
-//! steps of close pairs are shared. Other values are read from the bodies of rank 0 alone.
+//! executes it ([`super::follow`]), so that the bodies of all ranks have the same bits. Moving
+//! bodies is work of order n, which every rank does. Force evaluations, potential energies and
+//! adaptive steps of close pairs are shared. Other values are read from the bodies of rank 0 alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ use crate::share::TargetShare;
 ///     acceptance: Acceptance::default(),
 ///     precision: Precision::Mixed,
 /// };
-/// let plummer = || Plummer { n: 1000, ..Plummer::default() }.generate(1.0).expect("a valid model");
+/// let plummer = || Plummer { n: 999, ..Plummer::default() }.generate(1.0).expect("a valid model");
 /// let mut alone = Bodies::new(plummer(), &settings, None)?;
 /// leapfrog_step(&mut alone, 0.01)?;
 ///

@@ -63,8 +63,8 @@ FUNCTION int width_class(Extent extent)
 
 // Splits the runs from first_run to end_run - 1 into groups, one thread per run.
 KERNEL(BLOCK_SIZE)
-split_runs(uint n, uint first_run, uint end_run, GLOBAL const double* RESTRICT frame, GLOBAL const REAL4* RESTRICT high,
-    GLOBAL const uchar* RESTRICT octant_level, GLOBAL uint* RESTRICT sizes, GLOBAL uint* counts)
+split_runs(uint n, uint first_run, uint end_run, GLOBAL const double* RESTRICT frame,
+    GLOBAL const REAL4* RESTRICT high, GLOBAL const uchar* RESTRICT octant_level, GLOBAL uint* RESTRICT sizes, GLOBAL uint* counts)
 {
     SHARED uint class_groups[WIDTH_CLASSES];
     if (THREAD < WIDTH_CLASSES)
@@ -102,7 +102,8 @@ split_runs(uint n, uint first_run, uint end_run, GLOBAL const double* RESTRICT f
 // Lists the first bodies of all groups of the bodies first_body .. end_body - 1, ordered by class.
 // The order within a class is arbitrary, and no result depends on it.
 KERNEL(BLOCK_SIZE)
-order_groups(uint first_body, uint end_body, GLOBAL const uint* RESTRICT sizes, GLOBAL uint* counts, GLOBAL uint* RESTRICT groups)
+order_groups(uint first_body, uint end_body, GLOBAL const uint* RESTRICT sizes, GLOBAL uint* counts,
+    GLOBAL uint* RESTRICT groups)
 {
     SHARED uint class_groups[WIDTH_CLASSES];
     SHARED uint class_begin[WIDTH_CLASSES];

@@ -291,9 +291,10 @@ FUNCTION void write_forces(const Target* targets, GLOBAL double* RESTRICT own_su
 }
 
 // Returns the end of this thread block's offsets, which start at `begin`. The largest offset is
-// left out in the upper half of the target blocks if the number of body blocks is even. `sum_chunks`
-// does not read the elements of `reaction_sums` that are not written for this reason. (The loop
-// over offsets is made shorter, because PoCL 5.0 miscompiles a `continue` in a loop with barriers.)
+// left out in the upper half of the target blocks if the number of body blocks is even.
+// `sum_chunks` does not read the elements of `reaction_sums` that are not written for this reason.
+// (The loop over offsets is made shorter, because PoCL 5.0 miscompiles a `continue` in a loop with
+// barriers.)
 FUNCTION int end_of_chunk(int begin, int offsets_per_chunk, int end_offset, int target_block, int body_blocks)
 {
     const int end = begin + offsets_per_chunk < end_offset ? begin + offsets_per_chunk : end_offset;

@@ -206,8 +206,8 @@ impl PairsOnce {
         self.queue_addition_of_round(request, frame)
     }
 
-    /// Does [`queue_sum`](Self::queue_sum) together with other ranks. Every rank computes some nodes
-    /// of the tree of segments. Waits for all ranks.
+    /// Does [`queue_sum`](Self::queue_sum) together with other ranks. Every rank computes some
+    /// nodes of the tree of segments. Waits for all ranks.
     pub(super) fn share_sum(
         &mut self,
         request: &PairSumRequest,

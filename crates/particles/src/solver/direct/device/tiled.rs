@@ -101,9 +101,9 @@ impl Tiled {
         Self::build(builder, n, strategy, false, Some(targets))
     }
 
-    /// Creates a sum whose targets are a part of the bodies that each [`Tiled::queue_part`] chooses.
-    /// The sources are divided as for all targets, so that the results have the same bits. Parts
-    /// start and end at multiples of the targets per thread block, or at the number of bodies.
+    /// Creates a sum whose targets are a part of the bodies, which each [`Tiled::queue_part`]
+    /// chooses. The sources are divided as for all targets, so that the results have the same bits.
+    /// Parts start and end at multiples of the targets per thread block, or at the number of bodies.
     pub(super) fn for_parts(
         builder: &mut KernelBuilder,
         n: usize,

@@ -147,8 +147,8 @@ impl DeviceTree {
         }
     }
 
-    /// Does [`forces`](Self::forces) together with other ranks. Every rank builds the tree and walks
-    /// it for some of the groups. Waits for all ranks.
+    /// Does [`forces`](Self::forces) together with other ranks. Every rank builds the tree and
+    /// walks it for some of the groups. Waits for all ranks.
     pub(crate) fn shared_forces(
         &mut self,
         request: &ForceRequest,
