@@ -90,7 +90,17 @@ fn main() {
         })
         .unwrap();
         let two = ranks[0].0;
-        println!("{round}: {n} bodies: two threads {one:.3} s, two ranks {two:.3} s, ratio {:.3}", one / two);
+        let [seconds_of_one, cpu_of_one] = one;
+        let [seconds_of_two, cpu_of_two] = two;
+        println!(
+            "{round}: {n} bodies: two threads {seconds_of_one:.3} s, two ranks {seconds_of_two:.3} s, ratio {:.3}",
+            seconds_of_one / seconds_of_two
+        );
+        println!(
+            "   computing: half of two threads {:.3} s, rank 0 {cpu_of_two:.3} s, ratio {:.3}",
+            cpu_of_one / 2.0,
+            cpu_of_one / 2.0 / cpu_of_two
+        );
         for (rank, (_, traffic)) in ranks.iter().enumerate() {
             println!("   rank {rank}: {traffic:?}");
         }

@@ -64,7 +64,8 @@ FUNCTION int width_class(Extent extent)
 // Splits the runs from first_run to end_run - 1 into groups, one thread per run.
 KERNEL(BLOCK_SIZE)
 split_runs(uint n, uint first_run, uint end_run, GLOBAL const double* RESTRICT frame,
-    GLOBAL const REAL4* RESTRICT high, GLOBAL const uchar* RESTRICT octant_level, GLOBAL uint* RESTRICT sizes, GLOBAL uint* counts)
+    GLOBAL const REAL4* RESTRICT high, GLOBAL const uchar* RESTRICT octant_level,
+    GLOBAL uint* RESTRICT sizes, GLOBAL uint* counts)
 {
     SHARED uint class_groups[WIDTH_CLASSES];
     if (THREAD < WIDTH_CLASSES)

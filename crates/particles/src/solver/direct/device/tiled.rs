@@ -103,7 +103,8 @@ impl Tiled {
 
     /// Creates a sum whose targets are a part of the bodies, which each [`Tiled::queue_part`]
     /// chooses. The sources are divided as for all targets, so that the results have the same bits.
-    /// Parts start and end at multiples of the targets per thread block, or at the number of bodies.
+    /// Parts start and end at multiples of the targets per thread block, or at the number of
+    /// bodies.
     pub(super) fn for_parts(
         builder: &mut KernelBuilder,
         n: usize,
