@@ -94,6 +94,7 @@ pub trait NodeLoops: Sized {
         next: &mut [Self],
         layers: &mut [SlabLayer<Self>],
         coefficients: &[LayerCoefficients<Self>],
+        halfway: Option<&mut dyn FnMut()>,
     );
 
     /// Returns the energies of the rows of a slab of a wave field without the factor of their unit.
@@ -121,8 +122,9 @@ macro_rules! impl_node_loops {
                 next: &mut [Self],
                 layers: &mut [SlabLayer<Self>],
                 coefficients: &[LayerCoefficients<Self>],
+                halfway: Option<&mut dyn FnMut()>,
             ) {
-                pass.run_loops(strategy, slices, next, layers, coefficients);
+                pass.run_loops(strategy, slices, next, layers, coefficients, halfway);
             }
 
             fn wave_energies(medium: &Medium<Self>, slab: &Slab<Self>) -> Vec<f64> {

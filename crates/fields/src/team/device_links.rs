@@ -2,10 +2,12 @@
 //!
 //! Borders have a queue, so that copies and small kernels overlap with the interior. It is urgent:
 //! borders that are ready do not wait for the blocks of the interior that have not started.
+//!
 //! Two ranks of one process whose devices are the same one, or both of CUDA, copy from device to
 //! device: the owner of a border sends the handle of its buffer and the event after which the border
 //! is complete, and the receiver queues a copy behind that event. The host does not wait for the
-//! devices then. All others copy borders through page-locked memory and send messages.
+//! devices then. MPI libraries that accept memory of CUDA devices get the border itself when it is
+//! complete. All others copy borders through page-locked memory and send messages.
 //!
 //! A receiver may read a border until it has sent its own border of the next step, because its
 //! event comes after the copy. So the owner must not write to the same buffer before it has received
@@ -54,6 +56,8 @@ struct Link<R: Scalar> {
 enum LinkPath<R: Scalar> {
     /// Copies from device to device.
     Direct,
+    /// Messages from and to the memory of the device, with a border that is sent.
+    OnDevice(Option<ReadyBorder<R>>),
     /// Messages from and to page-locked memory.
     Staged {
         sent: Pinned<R>,
@@ -63,7 +67,8 @@ enum LinkPath<R: Scalar> {
     },
 }
 
-/// Border of a neighbour that is copied from device to device.
+/// Border that is complete after an event.
+#[derive(Debug)]
 struct ReadyBorder<R: Scalar> {
     field: Arc<Buffer<R>>,
     range: Range<usize>,
@@ -98,13 +103,13 @@ impl<R: Scalar> DeviceLinks<R> {
         let link = |side: usize, rank: usize| {
             let is_direct = !transport.is_mpi()
                 && is_direct(device, &transport.receive_value::<Device>(rank, RECEIVED[side])?);
-            let path = match is_direct {
-                true => LinkPath::Direct,
-                false => LinkPath::Staged {
-                    sent: device.pinned(border_len)?,
-                    copied: None,
-                    received: device.pinned(border_len)?,
-                },
+            let path = if is_direct {
+                LinkPath::Direct
+            } else if transport.is_cuda_aware() && device.properties().backend == Backend::Cuda {
+                LinkPath::OnDevice(None)
+            } else {
+                let [sent, received] = [device.pinned(border_len)?, device.pinned(border_len)?];
+                LinkPath::Staged { sent, copied: None, received }
             };
             Ok::<_, LinkError>(Link { rank, path })
         };
@@ -127,11 +132,13 @@ impl<R: Scalar> DeviceLinks<R> {
         let done = self.queue.record()?;
         for (side, range) in borders.into_iter().enumerate() {
             let Some(link) = &mut self.links[side] else { continue };
+            let border =
+                |range: Range<usize>| ReadyBorder { field: Arc::clone(field), range, done: done.clone() };
             match &mut link.path {
                 LinkPath::Direct => {
-                    let border = ReadyBorder { field: Arc::clone(field), range, done: done.clone() };
-                    self.transport.send_value(link.rank, SENT[side], border)?;
+                    self.transport.send_value(link.rank, SENT[side], border(range))?;
                 }
+                LinkPath::OnDevice(sent) => *sent = Some(border(range)),
                 LinkPath::Staged { sent, copied, .. } => {
                     *copied = Some(self.queue.read_async(field.range(range)?, sent)?);
                 }
@@ -143,7 +150,7 @@ impl<R: Scalar> DeviceLinks<R> {
     /// Receives the borders of the neighbours and queues their copies to the parts `ghosts` of a
     /// field. [`Self::start`] must have been called before.
     pub(crate) fn finish(&mut self, field: &Buffer<R>, ghosts: [Range<usize>; 2]) -> Result<(), LinkError> {
-        self.exchange_staged()?;
+        self.exchange_messages(field, &ghosts)?;
         for (side, ghosts) in ghosts.into_iter().enumerate() {
             let Some(link) = &mut self.links[side] else { continue };
             let ghosts = field.range(ghosts)?;
@@ -153,6 +160,7 @@ impl<R: Scalar> DeviceLinks<R> {
                     self.queue.wait_for(&border.done)?;
                     self.queue.copy(border.field.range(border.range)?, ghosts)?;
                 }
+                LinkPath::OnDevice(sent) => *sent = None,
                 LinkPath::Staged { received, .. } => {
                     self.queue.write_async(ghosts, received)?;
                 }
@@ -161,22 +169,33 @@ impl<R: Scalar> DeviceLinks<R> {
         Ok(())
     }
 
-    /// Exchanges the messages of staged borders.
-    fn exchange_staged(&mut self) -> Result<(), LinkError> {
-        let (mut sends, mut receives) = (Vec::new(), Vec::new());
-        for (side, link) in self.links.iter_mut().enumerate() {
-            let Some(Link { rank, path: LinkPath::Staged { sent, copied, received } }) = link else {
-                continue;
-            };
-            sends.push((*rank, SENT[side], copied.take(), sent));
-            receives.push((*rank, RECEIVED[side], received));
-        }
-        if sends.is_empty() {
+    /// Exchanges the borders that are messages. All receives are started before the first wait.
+    fn exchange_messages(&mut self, field: &Buffer<R>, ghosts: &[Range<usize>; 2]) -> Result<(), LinkError> {
+        let is_message = |link: &Link<R>| !matches!(link.path, LinkPath::Direct);
+        if !self.links.iter().flatten().any(is_message) {
             return Ok(());
         }
+        let links = &mut self.links;
         self.transport.exchange(|exchange| {
-            for (rank, tag, received) in receives {
-                exchange.receive(rank, tag, &mut received[..])?;
+            let mut sends = Vec::new();
+            for (side, link) in links.iter_mut().enumerate() {
+                let Some(Link { rank, path }) = link else { continue };
+                match path {
+                    LinkPath::Direct => {}
+                    LinkPath::OnDevice(sent) => {
+                        let Some(border) = sent else { continue };
+                        // The ghost slices were read by work before the event.
+                        border.done.wait()?;
+                        let ghosts = field.range(ghosts[side].clone())?;
+                        exchange.receive_on_device(*rank, RECEIVED[side], ghosts)?;
+                        let border = border.field.range(border.range.clone())?;
+                        exchange.send_from_device(*rank, SENT[side], border)?;
+                    }
+                    LinkPath::Staged { sent, copied, received } => {
+                        exchange.receive(*rank, RECEIVED[side], &mut received[..])?;
+                        sends.push((*rank, SENT[side], copied.take(), sent));
+                    }
+                }
             }
             for (rank, tag, copied, sent) in sends {
                 copied.map_or(Ok(()), |copied| copied.wait())?;

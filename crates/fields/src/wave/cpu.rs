@@ -140,6 +140,8 @@ impl<R: Scalar> StencilPass<'_, R> {
     ///
     /// A layer at an end of that axis takes part if the first or last slice of the slab does.
     /// `slices` must contain all slices that it reaches.
+    ///
+    /// `halfway` is called after half of the bands.
     pub fn run(
         &self,
         strategy: &WaveCpuStrategy,
@@ -147,8 +149,9 @@ impl<R: Scalar> StencilPass<'_, R> {
         next: &mut [R],
         layers: &mut [SlabLayer<R>],
         coefficients: &[LayerCoefficients<R>],
+        halfway: Option<&mut dyn FnMut()>,
     ) {
-        R::run_wave_pass(self, strategy, slices, next, layers, coefficients);
+        R::run_wave_pass(self, strategy, slices, next, layers, coefficients, halfway);
     }
 
     /// The loops of [`Self::run`].
@@ -159,6 +162,7 @@ impl<R: Scalar> StencilPass<'_, R> {
         next: &mut [R],
         layers: &mut [SlabLayer<R>],
         coefficients: &[LayerCoefficients<R>],
+        halfway: Option<&mut dyn FnMut()>,
     ) {
         let (layout, radius) = (self.layout, self.stencil.radius);
         let window = |layer: &LayerCoefficients<R>| {
@@ -180,7 +184,17 @@ impl<R: Scalar> StencilPass<'_, R> {
             let index = layer.index;
             tasks.add_layer(layer, &coefficients[index], windows[index].as_ref());
         }
-        let tasks = tasks.into_vec();
+        let mut tasks = tasks.into_vec();
+        if let Some(halfway) = halfway {
+            let later = tasks.split_off(tasks.len() / 2);
+            self.update_bands(strategy, tasks);
+            halfway();
+            tasks = later;
+        }
+        self.update_bands(strategy, tasks);
+    }
+
+    fn update_bands(&self, strategy: &WaveCpuStrategy, tasks: Vec<BandTask<'_, R>>) {
         tasks.into_par_iter().with_max_len(1).for_each(|task| {
             let (sweep, instruction_set) = (strategy.planes_per_sweep, strategy.instruction_set);
             dispatch(instruction_set, UpdateBand { pass: self, task, sweep, instruction_set });

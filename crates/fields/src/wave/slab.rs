@@ -6,7 +6,6 @@ use orrery_cluster::ClusterError;
 use orrery_model::wave::Side;
 use rayon::prelude::*;
 
-use super::bands::divided;
 use super::cpu::{CourantPlanes, StencilPass, WaveCpuStrategy};
 use super::images::{copy_image, write_images};
 use super::layer::{has_side, slice_count};
@@ -38,17 +37,6 @@ struct SlabParts<'a, R> {
     borders: [&'a mut [R]; 2],
     interior: &'a mut [R],
 }
-
-/// Most parts of the interior, after each of which messages are polled. A long message moves after
-/// its receiver has called the transport once, so more polls gain nothing, and each part reads eight
-/// slices more than it updates.
-const MAX_PARTS: usize = 2;
-
-/// Fewest slices of a part in three dimensions.
-const MIN_POLLED_PLANES: usize = 32;
-
-/// The same in two dimensions, where slices are rows.
-const MIN_POLLED_ROWS: usize = 512;
 
 impl<R: Scalar> Slab<R> {
     /// Copies the state and the medium of the slices `owned`, which have values of these slices
@@ -86,7 +74,7 @@ impl<R: Scalar> Slab<R> {
         let slices = 0..self.layout.slices();
         let (mut step, next) = self.step(medium, strategy, amplitudes);
         let range = step.layout.slice_range(&slices);
-        step.update(slices, &mut next[range]);
+        step.update(slices, &mut next[range], None);
     }
 
     /// As [`Self::update`], and replaces the ghost slices of the new values by the new values of the
@@ -102,21 +90,15 @@ impl<R: Scalar> Slab<R> {
         let (mut step, next) = self.step(medium, strategy, amplitudes);
         let SlabParts { ghosts, borders: [low_next, high_next], interior: next } =
             split_parts(step.layout, &interior, next);
-        step.update(low, low_next);
-        step.update(high, high_next);
-        let parts = match neighbours.needs_polls() {
-            true => polled_parts(medium, step.layout, interior),
-            false => divided(interior, 1),
-        };
+        step.update(low, low_next, None);
+        step.update(high, high_next, None);
         neighbours.exchange([low_next, high_next], ghosts, |exchange| {
-            let mut rest = next;
-            for slices in parts {
-                let (part, later) = rest.split_at_mut(step.layout.slice_range(&slices).len());
-                step.update(slices, part);
-                exchange.poll()?;
-                rest = later;
-            }
-            Ok(())
+            // A long message moves after its receiver has called the transport once.
+            let mut polled = Ok(true);
+            let mut poll = || polled = exchange.poll();
+            let halfway: Option<&mut dyn FnMut()> = Some(&mut poll);
+            step.update(interior, next, halfway.filter(|_| neighbours.needs_polls()));
+            polled.map(|_| ())
         })
     }
 
@@ -207,12 +189,13 @@ struct SlabStep<'a, R> {
 
 impl<R: Scalar> SlabStep<'_, R> {
     /// Computes the new values of `slices`. `next` has their values of the step before and nothing
-    /// else. Layers at the ends take part if `slices` contain the side.
-    fn update(&mut self, slices: Range<usize>, next: &mut [R]) {
+    /// else. Layers at the ends take part if `slices` contain the side. `halfway` is called after
+    /// half of the work.
+    fn update(&mut self, slices: Range<usize>, next: &mut [R], halfway: Option<&mut dyn FnMut()>) {
         if slices.is_empty() {
             return;
         }
-        self.pass.run(self.strategy, slices.clone(), next, self.layers, &self.medium.layers);
+        self.pass.run(self.strategy, slices.clone(), next, self.layers, &self.medium.layers, halfway);
         self.inject(slices, next);
     }
 
@@ -251,16 +234,6 @@ impl<R: Scalar> SlabStep<'_, R> {
             );
         }
     }
-}
-
-/// Divides the interior into parts between which messages are polled. The first and the last one
-/// contain the layers at the ends.
-fn polled_parts<R: Scalar>(medium: &Medium<R>, layout: &Layout, interior: Range<usize>) -> Vec<Range<usize>> {
-    let at_ends = medium.layers.iter().filter(|layer| layer.side.axis() == layout.slow_axis());
-    let reached = at_ends.map(|layer| layer.thickness() + MAX_RADIUS).max().unwrap_or(0);
-    let fewest = if layout.is_volume() { MIN_POLLED_PLANES } else { MIN_POLLED_ROWS };
-    let count = MAX_PARTS.min(interior.len() / fewest.max(reached));
-    divided(interior, count)
 }
 
 /// Splits a padded field around the slices `interior`.

@@ -26,6 +26,7 @@ pub use strategy::{HeatDeviceStrategy, MAX_STEPS_PER_PASS, MAX_VARIABLE_STEPS_PE
 
 use self::measures::Measures;
 use self::slab::{HeatKernels, KernelVariant, Slab, row_pitch};
+use self::team::PendingExchange;
 use super::Plate;
 use super::edge_flux::EdgeStrips;
 use crate::Scalar;
@@ -52,6 +53,8 @@ pub struct DeviceHeat<R: Scalar> {
     measures: Measures<R>,
     pixel_means: DeviceMeans<R>,
     slab: Slab<R>,
+    /// Exchange of the last pass, if it is not complete.
+    pending: Option<PendingExchange>,
 }
 
 impl<R: Scalar> DeviceHeat<R> {
@@ -97,6 +100,7 @@ impl<R: Scalar> DeviceHeat<R> {
             own_queue,
             plate,
             strategy,
+            pending: None,
         })
     }
 

@@ -3,16 +3,23 @@
 //! As for waves (`wave::device::team`), borders and interior have a queue each. The borders of a pass
 //! wait for the interior of the pass before, and the interior for the borders of the pass before.
 //! The interior needs no ghost rows, so it is queued before the ghost rows of the pass before are
-//! received. Both fields take turns, so no row is overwritten that another kernel or a neighbour may
-//! still read.
+//! received. Those of the last pass are received by the next operation that needs them. Both fields
+//! take turns, so no row is overwritten that another kernel or a neighbour may still read.
 
-use std::mem;
-
-use orrery_device::Event;
+use orrery_device::{DeviceError, Event};
 
 use super::DeviceHeat;
 use crate::Scalar;
 use crate::team::{DeviceLinks, LinkError, Neighbours};
+
+/// Borders of a pass that are sent, and ghost rows that are not received yet.
+#[derive(Debug)]
+pub(super) struct PendingExchange {
+    /// After the new values of the borders.
+    borders_done: Event,
+    /// After the new values of the interior.
+    interior_done: Event,
+}
 
 impl<R: Scalar> DeviceHeat<R> {
     /// Connects the slab with its neighbours. All ranks must call it.
@@ -22,7 +29,7 @@ impl<R: Scalar> DeviceHeat<R> {
     }
 
     /// Queues `steps` steps of length `dt` together with the neighbours. If borders are sent as
-    /// messages, the call waits for them.
+    /// messages, the call waits for all but the last of them ([`Self::complete_pass`]).
     pub(in crate::heat) fn advance_with(
         &mut self,
         neighbours: &Neighbours,
@@ -36,30 +43,46 @@ impl<R: Scalar> DeviceHeat<R> {
         let [low, interior, high] = neighbours
             .split((owned.end - owned.start) as usize, border_rows)
             .map(|rows| owned.start + rows.start as i64..owned.start + rows.end as i64);
-        let mut interior_done = self.queue().record()?;
-        let mut borders_done: Option<Event> = None;
+        links.queue().wait_for(&self.queue().record()?)?;
         for steps in self.passes(steps) {
+            self.wait_for_borders()?;
             let queue = self.own_queue.as_ref().unwrap_or(self.device.queue());
             let (slab, kernels, plate) = (&self.slab, &mut self.kernels, &self.plate);
-            borders_done.as_ref().map_or(Ok(()), |event| queue.wait_for(event))?;
             slab.launch(queue, kernels, plate, coefficients, steps, interior.clone())?;
-            let interior_before = mem::replace(&mut interior_done, queue.record()?);
+            let interior_done = queue.record()?;
 
-            if borders_done.is_some() {
-                links.finish(&slab.state, slab.ghost_ranges())?;
-            }
-            links.queue().wait_for(&interior_before)?;
+            self.finish_exchange(links)?;
+            let (slab, kernels, plate) = (&self.slab, &mut self.kernels, &self.plate);
             for rows in [&low, &high] {
                 slab.launch(links.queue(), kernels, plate, coefficients, steps, rows.clone())?;
             }
-            borders_done = Some(links.queue().record()?);
+            let borders_done = links.queue().record()?;
             links.start(&slab.next, slab.border_ranges(border_rows as i64))?;
-            mem::swap(&mut self.slab.state, &mut self.slab.next);
+            std::mem::swap(&mut self.slab.state, &mut self.slab.next);
+            self.pending = Some(PendingExchange { borders_done, interior_done });
         }
-        if borders_done.is_some() {
-            links.finish(&self.slab.state, self.slab.ghost_ranges())?;
+        Ok(self.wait_for_borders()?)
+    }
+
+    /// Makes the queue of the slab wait for the borders of the last pass.
+    fn wait_for_borders(&self) -> Result<(), DeviceError> {
+        self.pending.as_ref().map_or(Ok(()), |pending| self.queue().wait_for(&pending.borders_done))
+    }
+
+    /// Receives the ghost rows of the last pass, if they are pending.
+    fn finish_exchange(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+        let Some(PendingExchange { interior_done, .. }) = self.pending.take() else { return Ok(()) };
+        links.finish(&self.slab.state, self.slab.ghost_ranges())?;
+        Ok(links.queue().wait_for(&interior_done)?)
+    }
+
+    /// Receives the ghost rows of the last pass, if they are pending. All ranks must call it before
+    /// work of the slab's queue that needs them.
+    pub(in crate::heat) fn complete_pass(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+        if self.pending.is_some() {
+            self.finish_exchange(links)?;
+            self.queue().wait_for(&links.queue().record()?)?;
         }
-        self.queue().wait_for(&links.queue().record()?)?;
         Ok(())
     }
 

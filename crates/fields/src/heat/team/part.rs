@@ -73,7 +73,11 @@ impl<R: Scalar> HeatPart<R> {
     pub(super) fn step_ahead(&mut self, dt: f64) -> Result<(), HeatError> {
         match self {
             Self::Host(heat, _) => heat.step_ahead(dt),
-            Self::Device(heat, ..) | Self::WholeDevice(heat) => heat.step_ahead(dt)?,
+            Self::Device(heat, _, links) => {
+                heat.complete_pass(links)?;
+                heat.step_ahead(dt)?;
+            }
+            Self::WholeDevice(heat) => heat.step_ahead(dt)?,
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ use self::layout::DeviceLayout;
 use self::measures::{Measures, PlanePart};
 use self::points::Points;
 use self::slab::{Slab, StepLaunch, Target};
+use self::team::PendingExchange;
 use super::energy::{NO_ENERGY, added_energies, energy_scale};
 use super::layer::{layer_nodes, slice_count};
 use super::{
@@ -60,6 +61,8 @@ pub struct DeviceWave<R: Scalar> {
     pixel_means: DeviceMeans<R>,
     step: u64,
     slab: Slab<R>,
+    /// Exchange of the last step, if it is not complete.
+    pending: Option<PendingExchange>,
 }
 
 impl<R: Scalar> DeviceWave<R> {
@@ -113,6 +116,7 @@ impl<R: Scalar> DeviceWave<R> {
             layers,
             step: state.step,
             slab,
+            pending: None,
         })
     }
 

@@ -9,20 +9,28 @@
 //!
 //! The host queues the interior first, and then waits for messages. So the device has work while
 //! the borders of the step before are on their way, and an exchange may take as long as an interior.
+//! The ghost slices of the last step are received by the next operation that needs them.
 //!
 //! Neither queue writes nodes that the other one may still read: step n + 1 writes to the buffer
 //! that step n has read, after the event of the other queue that comes after step n. Receivers read
 //! ghost slices, so they are in the border queue.
 
-use std::mem;
-
-use orrery_device::Event;
+use orrery_device::{DeviceError, Event};
 
 use super::DeviceWave;
 use super::slab::{Slab, Target};
 use crate::Scalar;
 use crate::team::{DeviceLinks, LinkError, Neighbours};
 use crate::wave::MAX_RADIUS;
+
+/// Borders of a step that are sent, and ghost slices that are not received yet.
+#[derive(Debug)]
+pub(super) struct PendingExchange {
+    /// After the new values of the borders.
+    borders_done: Event,
+    /// After the new values of the interior.
+    interior_done: Event,
+}
 
 impl<R: Scalar> DeviceWave<R> {
     /// Connects the slab with its neighbours. All ranks must call it.
@@ -32,7 +40,7 @@ impl<R: Scalar> DeviceWave<R> {
     }
 
     /// Queues `steps` steps together with the neighbours. If borders are sent as messages, the call
-    /// waits for them.
+    /// waits for all but the last of them ([`Self::complete_step`]).
     pub(in crate::wave) fn advance_with(
         &mut self,
         neighbours: &Neighbours,
@@ -40,44 +48,49 @@ impl<R: Scalar> DeviceWave<R> {
         steps: u64,
     ) -> Result<(), LinkError> {
         let [low, interior, high] = neighbours.split(self.slab.layout.slices(), MAX_RADIUS);
-        let mut interior_done = self.queue().record()?;
-        let mut borders_done: Option<Event> = None;
+        links.queue().wait_for(&self.queue().record()?)?;
         for _ in 0..steps {
             self.points.upload_amplitudes(&self.device, &self.medium, self.step)?;
-            borders_done.as_ref().map_or(Ok(()), |event| self.queue().wait_for(event))?;
+            self.wait_for_borders()?;
             let (step, target) = (self.interior_launch(), Target::Previous);
             self.slab.launch_step(&step, target, interior.clone())?;
             self.slab.launch_end_images(&step, target)?;
-            let interior_before = mem::replace(&mut interior_done, self.queue().record()?);
+            let interior_done = self.queue().record()?;
 
-            match borders_done {
-                Some(_) => self.finish_exchange(links, &interior_before)?,
-                None => links.queue().wait_for(&interior_before)?,
-            }
+            self.finish_exchange(links)?;
             let (step, slab) = (self.border_launch(links.queue()), &self.slab);
             slab.launch_step(&step, target, low.clone())?;
             slab.launch_step(&step, target, high.clone())?;
-            borders_done = Some(links.queue().record()?);
+            let borders_done = links.queue().record()?;
             links.start(&slab.previous, slab.layout.border_ranges())?;
             self.finish_step();
+            self.pending = Some(PendingExchange { borders_done, interior_done });
         }
-        if steps > 0 {
-            self.finish_exchange(links, &interior_done)?;
-        }
-        self.queue().wait_for(&links.queue().record()?)?;
-        Ok(())
+        Ok(self.wait_for_borders()?)
     }
 
-    /// Receives the ghost slices of u and queues the samples of the receivers. `interior_done` is
-    /// the event after the interior of u.
-    fn finish_exchange(
-        &mut self,
-        links: &mut DeviceLinks<R>,
-        interior_done: &Event,
-    ) -> Result<(), LinkError> {
+    /// Makes the queue of the slab wait for the borders of the last step.
+    fn wait_for_borders(&self) -> Result<(), DeviceError> {
+        self.pending.as_ref().map_or(Ok(()), |pending| self.queue().wait_for(&pending.borders_done))
+    }
+
+    /// Receives the ghost slices of the last step, if they are pending, and queues the samples of
+    /// the receivers.
+    fn finish_exchange(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+        let Some(PendingExchange { interior_done, .. }) = self.pending.take() else { return Ok(()) };
         links.finish(&self.slab.now, self.slab.layout.ghost_ranges())?;
-        links.queue().wait_for(interior_done)?;
+        links.queue().wait_for(&interior_done)?;
         Ok(self.points.launch_samples(&self.device, links.queue(), &self.slab.now)?)
+    }
+
+    /// Receives the ghost slices and queues the samples of the last step, if they are pending. All
+    /// ranks must call it before work of the slab's queue that needs them.
+    pub(in crate::wave) fn complete_step(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+        if self.pending.is_some() {
+            self.finish_exchange(links)?;
+            self.queue().wait_for(&links.queue().record()?)?;
+        }
+        Ok(())
     }
 
     /// Queues the exchange of the ghost slices of u.

@@ -1,9 +1,10 @@
 //! The slab of one rank, on the host or on a device.
 
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orrery_cluster::Team;
-use orrery_device::Device;
+use orrery_device::{Device, DeviceError};
 use orrery_model::grid::{PixelMeans, PixelWeights};
 
 use super::SlabDivision;
@@ -19,9 +20,53 @@ use crate::wave::{GridPlane, HostWave, Medium, StoredWave, WaveDeviceSetup, Wave
 #[derive(Debug)]
 pub(super) enum WavePart<R: Scalar> {
     Host(HostWave<R>, Neighbours),
-    Device(Box<DeviceWave<R>>, Neighbours, DeviceLinks<R>),
+    Device(Box<DevicePart<R>>),
     /// A field on one device, which has no neighbours.
     WholeDevice(Box<DeviceWave<R>>),
+}
+
+/// A slab on a device.
+#[derive(Debug)]
+pub(super) struct DevicePart<R: Scalar> {
+    device: Device,
+    neighbours: Neighbours,
+    /// Locked because an operation that only reads may have to complete the last step.
+    linked: Mutex<LinkedWave<R>>,
+}
+
+#[derive(Debug)]
+struct LinkedWave<R: Scalar> {
+    wave: DeviceWave<R>,
+    links: DeviceLinks<R>,
+}
+
+impl<R: Scalar> DevicePart<R> {
+    fn lock(&self) -> MutexGuard<'_, LinkedWave<R>> {
+        self.linked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `read` after the ghost slices and the samples of the last step are complete. All ranks
+    /// must call it.
+    fn read_complete<T>(
+        &self,
+        read: impl FnOnce(&DeviceWave<R>) -> Result<T, DeviceError>,
+    ) -> Result<T, WaveError> {
+        let LinkedWave { wave, links } = &mut *self.lock();
+        wave.complete_step(links)?;
+        Ok(read(wave)?)
+    }
+}
+
+impl<R: Scalar> LinkedWave<R> {
+    fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError> {
+        self.wave.complete_step(&mut self.links)?;
+        Ok(self.wave.step_ahead(fraction)?)
+    }
+
+    fn end_ahead(&mut self) -> Result<(), WaveError> {
+        self.wave.end_ahead()?;
+        Ok(self.wave.exchange_ghosts(&mut self.links)?)
+    }
 }
 
 impl<R: Scalar> WavePart<R> {
@@ -45,21 +90,24 @@ impl<R: Scalar> WavePart<R> {
         // Several ranks may share a device. Each has its queue, so that they do not wait for one
         // another.
         let queue = (!neighbours.is_alone()).then(|| device.new_queue()).transpose()?;
-        let mut wave =
-            Box::new(DeviceWave::of_slab(device, queue, medium, state, *strategy, owned, &receivers)?);
+        let mut wave = DeviceWave::of_slab(device, queue, medium, state, *strategy, owned, &receivers)?;
         if neighbours.is_alone() {
-            return Ok(Self::WholeDevice(wave));
+            return Ok(Self::WholeDevice(Box::new(wave)));
         }
         let mut links = wave.connect(&neighbours)?;
         wave.exchange_ghosts(&mut links)?;
-        Ok(Self::Device(wave, neighbours, links))
+        let linked = Mutex::new(LinkedWave { wave, links });
+        Ok(Self::Device(Box::new(DevicePart { device: device.clone(), neighbours, linked })))
     }
 
     pub(super) fn advance(&mut self, steps: u64) -> Result<(), WaveError> {
         match self {
             Self::Host(wave, neighbours) if neighbours.is_alone() => wave.advance(steps),
             Self::Host(wave, neighbours) => wave.advance_with(neighbours, steps)?,
-            Self::Device(wave, neighbours, links) => wave.advance_with(neighbours, links, steps)?,
+            Self::Device(part) => {
+                let LinkedWave { wave, links } = &mut *part.lock();
+                wave.advance_with(&part.neighbours, links, steps)?;
+            }
             Self::WholeDevice(wave) => wave.advance(steps)?,
         }
         Ok(())
@@ -68,7 +116,8 @@ impl<R: Scalar> WavePart<R> {
     pub(super) fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError> {
         match self {
             Self::Host(wave, _) => wave.step_ahead(fraction),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => wave.step_ahead(fraction)?,
+            Self::Device(part) => part.lock().step_ahead(fraction)?,
+            Self::WholeDevice(wave) => wave.step_ahead(fraction)?,
         }
         Ok(())
     }
@@ -80,10 +129,7 @@ impl<R: Scalar> WavePart<R> {
                 wave.end_ahead();
                 wave.exchange_ghosts(neighbours)?;
             }
-            Self::Device(wave, _, links) => {
-                wave.end_ahead()?;
-                wave.exchange_ghosts(links)?;
-            }
+            Self::Device(part) => part.lock().end_ahead()?,
             Self::WholeDevice(wave) => wave.end_ahead()?,
         }
         Ok(())
@@ -92,7 +138,8 @@ impl<R: Scalar> WavePart<R> {
     pub(super) fn step(&self) -> u64 {
         match self {
             Self::Host(wave, _) => wave.step(),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => wave.step(),
+            Self::Device(part) => part.lock().wave.step(),
+            Self::WholeDevice(wave) => wave.step(),
         }
     }
 
@@ -100,7 +147,8 @@ impl<R: Scalar> WavePart<R> {
     pub(super) fn wait(&self) -> Result<(), WaveError> {
         match self {
             Self::Host(..) => Ok(()),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.queue().finish()?),
+            Self::Device(part) => Ok(part.lock().wave.queue().finish()?),
+            Self::WholeDevice(wave) => Ok(wave.queue().finish()?),
         }
     }
 
@@ -108,28 +156,32 @@ impl<R: Scalar> WavePart<R> {
     pub(super) fn energies(&self) -> Result<Vec<f64>, WaveError> {
         match self {
             Self::Host(wave, _) => Ok(wave.row_energies()),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.part_energies()?),
+            Self::Device(part) => part.read_complete(DeviceWave::part_energies),
+            Self::WholeDevice(wave) => Ok(wave.part_energies()?),
         }
     }
 
     pub(super) fn largest(&self, field: StoredWave) -> Result<f64, WaveError> {
         match self {
             Self::Host(wave, _) => Ok(wave.largest(field)),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.largest(field)?),
+            Self::Device(part) => Ok(part.lock().wave.largest(field)?),
+            Self::WholeDevice(wave) => Ok(wave.largest(field)?),
         }
     }
 
     pub(super) fn values(&self, field: StoredWave) -> Result<Vec<R>, WaveError> {
         match self {
             Self::Host(wave, _) => Ok(wave.values(field)),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.values(field)?),
+            Self::Device(part) => Ok(part.lock().wave.values(field)?),
+            Self::WholeDevice(wave) => Ok(wave.values(field)?),
         }
     }
 
     pub(super) fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<Vec<R>, WaveError> {
         match self {
             Self::Host(wave, _) => Ok(wave.plane(field, plane)),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.plane(field, plane)?),
+            Self::Device(part) => Ok(part.lock().wave.plane(field, plane)?),
+            Self::WholeDevice(wave) => Ok(wave.plane(field, plane)?),
         }
     }
 
@@ -142,7 +194,8 @@ impl<R: Scalar> WavePart<R> {
     ) -> Result<Vec<R>, WaveError> {
         match self {
             Self::Host(wave, _) => Ok(wave.plane_rows(field, plane, rows)),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.plane_rows(field, plane, rows)?),
+            Self::Device(part) => Ok(part.lock().wave.plane_rows(field, plane, rows)?),
+            Self::WholeDevice(wave) => Ok(wave.plane_rows(field, plane, rows)?),
         }
     }
 
@@ -155,39 +208,44 @@ impl<R: Scalar> WavePart<R> {
     ) -> Result<PixelMeans, WaveError> {
         match self {
             Self::Host(wave, _) => Ok(pixel_means_of(&wave.plane(field, plane), weights)),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.pixel_means(field, plane, weights)?),
+            Self::Device(part) => Ok(part.lock().wave.pixel_means(field, plane, weights)?),
+            Self::WholeDevice(wave) => Ok(wave.pixel_means(field, plane, weights)?),
         }
     }
 
     pub(super) fn samples(&self) -> Result<Vec<R>, WaveError> {
         match self {
             Self::Host(wave, _) => Ok(wave.samples().to_vec()),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.samples()?),
+            Self::Device(part) => part.read_complete(DeviceWave::samples),
+            Self::WholeDevice(wave) => Ok(wave.samples()?),
         }
     }
 
     pub(super) fn state(&self) -> Result<WaveState<R>, WaveError> {
         match self {
             Self::Host(wave, _) => Ok(wave.state()),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Ok(wave.state()?),
+            Self::Device(part) => part.read_complete(DeviceWave::state),
+            Self::WholeDevice(wave) => Ok(wave.state()?),
         }
     }
 
-    /// Returns the medium with v and the state.
+    /// Returns the medium with v and the state of a field on one rank.
     pub(super) fn into_parts(self) -> Result<(Medium<R>, WaveState<R>), WaveError> {
         match self {
             Self::Host(wave, _) => Ok(wave.into_parts()),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => {
+            Self::WholeDevice(wave) => {
                 let state = wave.state()?;
                 Ok((wave.into_medium()?, state))
             }
+            Self::Device(_) => panic!("the part of a rank is not the whole field"),
         }
     }
 
     pub(super) fn device(&self) -> Option<&Device> {
         match self {
             Self::Host(..) => None,
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => Some(wave.device()),
+            Self::Device(part) => Some(&part.device),
+            Self::WholeDevice(wave) => Some(wave.device()),
         }
     }
 
@@ -195,7 +253,8 @@ impl<R: Scalar> WavePart<R> {
     pub(super) fn strategy_name(&self) -> String {
         match self {
             Self::Host(wave, _) => wave.strategy().name(),
-            Self::Device(wave, ..) | Self::WholeDevice(wave) => wave.strategy().name(),
+            Self::Device(part) => part.lock().wave.strategy().name(),
+            Self::WholeDevice(wave) => wave.strategy().name(),
         }
     }
 }
