@@ -15,7 +15,6 @@ mod signals;
 mod terminal_line;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -26,24 +25,12 @@ use orrery_cluster::process::{self, MpiOptions};
 use failure::Failure;
 use print::eprint_line;
 
-/// Time in which the other ranks end before rank 0 reports a failure to the launcher. Open MPI takes
-/// about two seconds to end a job if a rank fails while others still exist.
-const END_OF_FOLLOWERS: Duration = Duration::from_millis(200);
-
 fn main() -> ExitCode {
-    let mut is_leader = false;
-    let status = process::run(MpiOptions::default(), Failure::exit_status, |transport| {
-        is_leader = transport.rank() == 0 && transport.size() > 1;
-        run_rank(transport)
-    });
-    let status = status.unwrap_or_else(|failure| {
+    let status = process::run(MpiOptions::default(), Failure::exit_status, run_rank);
+    ExitCode::from(status.unwrap_or_else(|failure| {
         eprint_line!("error: {failure}");
         failure.exit_status()
-    });
-    if is_leader && status != 0 {
-        std::thread::sleep(END_OF_FOLLOWERS);
-    }
-    ExitCode::from(status)
+    }))
 }
 
 /// Executes the command line as a rank and returns the exit status. An error ends all ranks.

@@ -71,8 +71,8 @@ impl Transport {
         Ok(values)
     }
 
-    /// Waits at most `limit` for the values of the next [`Transport::broadcast`] of rank `root`, and
-    /// returns whether they are there. The ranks between `root` and this one must have called it.
+    /// Waits at most `limit` for the values of the next [`Transport::broadcast`] of rank `root`.
+    /// Returns whether they are there. The ranks between `root` and this one must have called it.
     pub(crate) fn wait_for_broadcast(&self, root: usize, limit: Duration) -> Result<bool, ClusterError> {
         let (rank, size) = (self.rank(), self.size());
         let relative = (rank + size - root) % size;

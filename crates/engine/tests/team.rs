@@ -44,8 +44,8 @@ fn run_until(case: &Case, folder: &Path, step: u64, control: &Control) -> Result
     })
 }
 
-/// Compares runs on `sizes` ranks with a run on one. Also stops each run after five steps and resumes
-/// it on the next number of ranks.
+/// Compares runs on `sizes` ranks with a run on one. Also stops each run after five steps and
+/// resumes it on the next number of ranks.
 fn check_case(case: &Case, sizes: &[usize]) {
     let dir = temp_folder();
     let whole = dir.path().join("whole");
@@ -123,8 +123,8 @@ fn the_same_ranks_compute_several_runs() {
     }
 }
 
-/// Cases that ranks cannot compute are refused before anything is written, and the ranks can compute
-/// another case after it.
+/// Cases that ranks cannot compute are refused before anything is written. The ranks can compute
+/// another case after that.
 #[test]
 fn cases_that_ranks_cannot_divide_are_refused() {
     let dir = temp_folder();

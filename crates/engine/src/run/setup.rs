@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
         control.ranks.check_case(case)?;
         let selected = compute_device::select_device_of(&control.ranks, control.device.choice)?;
         let (case, system) = System::start(case, selected, control, reporter.report_fn())?;
-        control.ranks.report_devices(reporter.report_fn());
+        control.ranks.report_devices(&case, reporter.report_fn());
         let provenance =
             provenance::run_provenance(&case, system.method(), system.device(), system.strategy_text())
                 .map_err(EngineError::Input)?;
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
             reporter.report(RunEvent::EndChanged { case: &case, before: end_before });
         }
         reporter.report(RunEvent::Device(&selected));
-        control.ranks.report_devices(reporter.report_fn());
+        control.ranks.report_devices(&case, reporter.report_fn());
         record_new_writer(&writer, &selected, step, &mut provenance, &mut reporter);
 
         let (observers, checkpoints) = reporter.retry(|reporter| {

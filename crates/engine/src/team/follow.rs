@@ -8,7 +8,7 @@ use orrery_fields::{heat, wave};
 use orrery_io::Limits;
 use orrery_particles::{bodies, lennard_jones};
 
-use super::{Command, FAREWELL, SentBackend, SharedSystem};
+use super::{Command, FAREWELL, RankDevice, SentBackend, SharedSystem};
 use crate::case::{Case, Physics};
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
@@ -61,7 +61,7 @@ fn follow_system(
         None => None,
     };
     let selected = ComputeDevice { device, reason: None };
-    team.transport().gather(0, selected.to_string().as_bytes())?;
+    RankDevice::new(&selected).gather(team)?;
     fail_for_test(team.transport().rank())?;
     let device = selected.device.as_ref();
     match system {
