@@ -68,7 +68,7 @@ const WAVE: RankCase = RankCase {
 const FLUID: RankCase = RankCase {
     preset: "lj-melt",
     sets: &[
-        "particles.cells=7",
+        "particles.cells=6",
         "particles.temperature=5",
         "lennard_jones.skin=0.05",
         "time.step=0.004",
@@ -208,7 +208,8 @@ fn fluids_have_the_same_files_on_any_number_of_ranks() {
     check_case(&FLUID, &[(OpenMpi, 2), (OpenMpi, 3), (OpenMpi, 4), (Mpich, 3)], ((OpenMpi, 3), (Mpich, 2)));
 }
 
-/// Several devices of one process: the same one twice, and all devices of PoCL, which has two here.
+/// Several devices of one process: first the same one twice, then all devices of PoCL, of which
+/// there are two here.
 #[test]
 fn several_devices_give_the_files_of_one() {
     let is_opencl = |backend| backend == Backend::OpenCl;
@@ -222,23 +223,18 @@ fn several_devices_give_the_files_of_one() {
     for case in [&TREE, &HEAT, &WAVE, &FLUID] {
         let dir = TestDir::new();
         run_in_parts_alone(&dir, case, &label, "one");
-        let mut lists = vec![(format!("{label},{label}"), 2)];
-        if is_pocl {
-            lists.push(("opencl:all".to_owned(), 2));
-        }
-        for (number, (list, ranks)) in lists.iter().enumerate() {
-            let out = format!("out-{number}");
-            let mut arguments = run_words(case, &out, case.early_end);
-            arguments.extend(words(&["--device", list, "--threads", "1"]));
+        let twice = format!("{label},{label}");
+        let all = if is_pocl { "opencl:all" } else { &twice };
+        let mut arguments = run_words(case, "several", case.early_end);
+        arguments.extend(words(&["--device", &twice, "--threads", "1"]));
+        let resume = words(&["resume", "several", "--end", case.end, "--device", all, "--threads", "3"]);
+        for arguments in [arguments, resume] {
             let mut command = dir.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
             let output = command.env("POCL_DEVICES", "pthread pthread").output().unwrap();
             let stdout = assert_success(&output);
-            assert!(stdout.contains(&format!("\nranks: {ranks} (threads), ")), "{stdout}");
-            let resume = ["resume", &out, "--end", case.end, "--device", list, "--threads", "3"];
-            let output = dir.command(&resume).env("POCL_DEVICES", "pthread pthread").output().unwrap();
-            assert_success(&output);
-            assert_same_files(&dir, &out, "one");
+            assert!(stdout.contains("\nranks: 2 (threads), "), "{stdout}");
         }
+        assert_same_files(&dir, "several", "one");
     }
 }
 
@@ -269,22 +265,20 @@ fn count(output: &Output, part: &str) -> usize {
 #[test]
 fn errors_of_rank_0_are_printed_once() {
     let dir = TestDir::new();
-    for mpi in INSTALLATIONS {
-        for (arguments, message) in [
-            (&["run", "plummer", "--no-such-flag"][..], "error: unexpected argument '--no-such-flag'"),
-            (&["run", "nothing.toml"], "error: nothing.toml: "),
-            (
-                &["run", "hot-plate", "--set", "grid.ny=5", "--device", "cpu"],
-                "error: [grid]: the grid has 5 nodes along y, expected at least 6 for 3 ranks",
-            ),
-        ] {
-            let before = dir.content();
-            let Some(output) = launch(&dir, mpi, 3, &words(arguments), &[]) else { continue };
-            let all = text(&output.stdout) + &text(&output.stderr);
-            assert_eq!((output.status.code(), count(&output, message)), (Some(2), 1), "{all}");
-            assert_eq!(count(&output, "error: "), 1, "{all}");
-            assert!(dir.content() == before, "{arguments:?} wrote something");
-        }
+    let too_thin = &["run", "hot-plate", "--set", "grid.ny=5", "--device", "cpu"];
+    let expected = "error: [grid]: the grid has 5 nodes along y, expected at least 6 for 3 ranks";
+    for (mpi, arguments, message) in [
+        (Mpich, &["run", "plummer", "--no-such-flag"][..], "error: unexpected argument '--no-such-flag'"),
+        (Mpich, &["run", "nothing.toml"], "error: nothing.toml: "),
+        (Mpich, too_thin, expected),
+        (OpenMpi, too_thin, expected),
+    ] {
+        let before = dir.content();
+        let Some(output) = launch(&dir, mpi, 3, &words(arguments), &[]) else { continue };
+        let all = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!((output.status.code(), count(&output, message)), (Some(2), 1), "{all}");
+        assert_eq!(count(&output, "error: "), 1, "{all}");
+        assert!(dir.content() == before, "{arguments:?} wrote something");
     }
 }
 
