@@ -26,9 +26,8 @@ pub struct Reporter<'a> {
     on_error: OnError,
     created: Instant,
     times: RunTimes,
-    /// Times of communication and waiting for other ranks during steps.
-    communication: Duration,
-    rank_waiting: Duration,
+    /// Times of this rank during steps.
+    rank_times: RankTimes,
 }
 
 /// Start of an activity.
@@ -116,8 +115,7 @@ impl<'a> Reporter<'a> {
             on_error,
             created: Instant::now(),
             times: RunTimes::default(),
-            communication: Duration::ZERO,
-            rank_waiting: Duration::ZERO,
+            rank_times: RankTimes::default(),
         }
     }
 
@@ -163,18 +161,14 @@ impl<'a> Reporter<'a> {
     /// Counts the time since the timer was started as steps, and returns it.
     pub fn count_steps(&mut self, timer: Timer) -> Duration {
         let elapsed = self.worked_since(timer);
-        let traffic = self.traffic().since(&timer.traffic);
-        self.communication += traffic.communication;
-        self.rank_waiting += traffic.waiting;
+        self.rank_times.add(&RankTimes::new(elapsed, &self.traffic().since(&timer.traffic)));
         self.times.steps += elapsed;
         elapsed
     }
 
-    /// Returns the times of rank 0 during its steps, without the number of messages.
+    /// Returns the times of rank 0 during its steps.
     pub fn rank_times(&self) -> RankTimes {
-        let (communication, waiting) = (self.communication, self.rank_waiting);
-        let computation = self.times.steps.saturating_sub(communication).saturating_sub(waiting);
-        RankTimes { computation, communication, waiting, ..RankTimes::default() }
+        self.rank_times
     }
 
     /// Counts the time since the timer was started as a checkpoint, except for the time `waited`

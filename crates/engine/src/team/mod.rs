@@ -243,16 +243,15 @@ impl Ranks {
         Ok(self.team.start_times()?)
     }
 
-    /// Returns the times of all ranks, or nothing if there is only one. `own` are those of rank 0,
-    /// which also writes output.
+    /// Returns the times of all ranks during steps, or nothing if there is only one. `own` are those
+    /// of rank 0.
     pub(crate) fn times(&self, own: RankTimes) -> Result<Vec<RankTimes>, EngineError> {
         if self.size() == 1 {
             return Ok(Vec::new());
         }
         let mut times = self.team.times()?;
         if let Some(first) = times.first_mut() {
-            let RankTimes { messages_sent, bytes_sent, .. } = *first;
-            *first = RankTimes { messages_sent, bytes_sent, ..own };
+            *first = own;
         }
         Ok(times)
     }

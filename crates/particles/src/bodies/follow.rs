@@ -87,7 +87,11 @@ impl Follower<'_> {
                 let velocity = broadcast_vectors(transport, &none)?;
                 self.replica(number)?.bodies.set_phase_space(position, velocity)
             }
-            operation => self.replica(number)?.execute(operation),
+            operation => {
+                let team = self.team;
+                let replica = self.replica(number)?;
+                team.time_steps(|| replica.execute(operation))
+            }
         }
     }
 

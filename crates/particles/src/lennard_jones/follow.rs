@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use orrery_cluster::{ClusterError, Team, Transport};
+use orrery_cluster::{ClusterError, Team};
 use orrery_device::Device;
 
 use super::DeviceFluidError;
@@ -15,7 +15,7 @@ use super::rank::RankFluid;
 /// After an error the caller must end the group, for example with
 /// [`Transport::abort`](orrery_cluster::Transport::abort). The other ranks wait for that.
 pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), DeviceFluidError> {
-    let mut follower = Follower { transport: team.transport(), device, fluids: HashMap::new() };
+    let mut follower = Follower { team, device, fluids: HashMap::new() };
     loop {
         match team.next_command()? {
             Command::End => return Ok(()),
@@ -29,7 +29,7 @@ pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), DeviceFluidErr
 }
 
 struct Follower<'a> {
-    transport: &'a Transport,
+    team: &'a Team,
     device: Option<&'a Device>,
     /// Fluids by their number.
     fluids: HashMap<u64, RankFluid>,
@@ -40,7 +40,7 @@ impl Follower<'_> {
     fn take_part(&mut self, number: u64, operation: Operation) -> Result<(), DeviceFluidError> {
         match operation {
             Operation::Create(shared) => {
-                let fluid = RankFluid::new(self.transport, &shared, None, self.device)?;
+                let fluid = RankFluid::new(self.team.transport(), &shared, None, self.device)?;
                 self.fluids.insert(number, fluid);
             }
             Operation::CopyTo { copy } => {
@@ -50,7 +50,11 @@ impl Follower<'_> {
             Operation::Drop => {
                 self.fluids.remove(&number);
             }
-            Operation::Advance { dt, first, steps } => self.fluid(number)?.advance(dt, first, steps)?,
+            Operation::Advance { dt, first, steps } => {
+                let team = self.team;
+                let fluid = self.fluid(number)?;
+                team.time_steps(|| fluid.advance(dt, first, steps))?;
+            }
             Operation::Measure => self.fluid(number)?.measure().map(|_| ())?,
             Operation::SendParticles => self.fluid(number)?.particles().map(|_| ())?,
         }

@@ -187,7 +187,11 @@ impl<R: Scalar> TeamHeat<R> {
     fn obey(&mut self) -> Result<(), HeatError> {
         loop {
             match self.team.next_command()? {
-                HeatCommand::Advance { dt, steps } => self.part.advance(dt, steps)?,
+                HeatCommand::Advance { dt, steps } => {
+                    // Waits, so that the time is that of the device.
+                    let (team, part) = (&self.team, &mut self.part);
+                    team.time_steps(|| part.advance(dt, steps).and_then(|()| part.wait()))?;
+                }
                 HeatCommand::StepAhead { dt } => self.part.step_ahead(dt)?,
                 HeatCommand::Measures { field } => drop(self.collect_measures(field)?),
                 HeatCommand::EdgeFluxes { field } => drop(self.collect_edges(field)?),

@@ -234,7 +234,11 @@ impl<R: Scalar> TeamWave<R> {
     fn obey(&mut self) -> Result<(), WaveError> {
         loop {
             match self.team.next_command()? {
-                WaveCommand::Advance { steps } => self.part.advance(steps)?,
+                WaveCommand::Advance { steps } => {
+                    // Waits, so that the time is that of the device.
+                    let (team, part) = (&self.team, &mut self.part);
+                    team.time_steps(|| part.advance(steps).and_then(|()| part.wait()))?;
+                }
                 WaveCommand::StepAhead { fraction } => self.part.step_ahead(fraction)?,
                 WaveCommand::EndAhead => self.part.end_ahead()?,
                 WaveCommand::Measures { field } => drop(self.collect_measures(field)?),
