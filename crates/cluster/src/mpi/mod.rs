@@ -70,8 +70,9 @@ pub(crate) struct Mpi {
 /// A message or chunk that is not complete.
 pub(crate) struct Request {
     handle: RequestHandle,
-    /// Sender and tag of a receive, and the expected number of bytes.
-    receive: Option<(usize, Tag, usize)>,
+    bytes: usize,
+    /// Sender and tag of a receive.
+    receive: Option<(usize, Tag)>,
 }
 
 impl Mpi {
@@ -180,7 +181,7 @@ impl Mpi {
             let start = if range.is_empty() { EMPTY.as_ptr() } else { unsafe { bytes.add(range.start) } };
             // SAFETY: the caller keeps the bytes, and an empty chunk has none.
             let handle = unsafe { calls.start_send(start, count_argument(range.len()), to, tag)? };
-            requests.push(Request { handle, receive: None });
+            requests.push(Request { handle, bytes: range.len(), receive: None });
         }
         Ok(())
     }
@@ -221,7 +222,7 @@ impl Mpi {
         let bytes = if length == 0 { EMPTY.as_ptr() } else { bytes };
         // SAFETY: the caller leaves the bytes to MPI, and an empty chunk has none.
         let handle = unsafe { self.calls()?.start_receive(bytes, count_argument(length), from, tag)? };
-        Ok(Request { handle, receive: Some((from, tag, length)) })
+        Ok(Request { handle, bytes: length, receive: Some((from, tag)) })
     }
 
     /// Removes the requests that are complete. Returns whether all are. A request with an error is
@@ -240,8 +241,8 @@ impl Mpi {
             };
             let request = requests.swap_remove(index);
             let status = outcome?;
-            if let Some((from, tag, expected)) = request.receive {
-                ClusterError::check_length(from, tag, calls.count(&status)?, expected)?;
+            if let Some((from, tag)) = request.receive {
+                ClusterError::check_length(from, tag, calls.count(&status)?, request.bytes)?;
             }
         }
         Ok(requests.is_empty())
@@ -255,8 +256,9 @@ impl Mpi {
         limit: Option<Duration>,
         waited: &mut Duration,
     ) -> Result<bool, ClusterError> {
-        let outcome =
-            wait::repeat_until(self.busy_time(), limit, waited, || Ok(self.test(requests)?.then_some(())))?;
+        let bytes = requests.iter().map(|request| request.bytes).sum();
+        let busy = wait::busy_time_of_bytes(self.has_core.load(Ordering::Relaxed), bytes);
+        let outcome = wait::repeat_until(busy, limit, waited, || Ok(self.test(requests)?.then_some(())))?;
         Ok(outcome.is_some())
     }
 

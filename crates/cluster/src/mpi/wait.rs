@@ -14,12 +14,23 @@ use std::time::{Duration, Instant};
 const BUSY_ON_SHARED_CORE: Duration = Duration::from_micros(20);
 /// Time of tests without a pause if every rank has a core.
 const BUSY_ON_OWN_CORE: Duration = Duration::from_micros(200);
+/// Slowest rate of a long message between ranks that have cores, bytes/s. Without a pause, shared
+/// memory is faster, and networks have this rate.
+const SLOWEST_RATE: f64 = 1e9;
 /// Time of a sleep. The system makes it longer.
 const SLEEP: Duration = Duration::from_micros(1);
 
 /// Returns the time after which tests sleep.
 pub(super) fn busy_time(has_core: bool) -> Duration {
     if has_core { BUSY_ON_OWN_CORE } else { BUSY_ON_SHARED_CORE }
+}
+
+/// Returns the time after which tests sleep while messages with this number of bytes move. MPI moves
+/// long messages in fragments and only during tests: sleeps between them would reduce the rate to a
+/// tenth.
+pub(super) fn busy_time_of_bytes(has_core: bool, bytes: usize) -> Duration {
+    let moving = if has_core { Duration::from_secs_f64(bytes as f64 / SLOWEST_RATE) } else { Duration::ZERO };
+    busy_time(has_core) + moving
 }
 
 /// Calls `attempt` until it returns a value or an error, and sleeps between calls after the time
