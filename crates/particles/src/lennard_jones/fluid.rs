@@ -178,8 +178,8 @@ impl Fluid {
         Self::new(self.particles()?, &self.settings, self.placement())
     }
 
-    /// Returns the same fluid on the ranks of a team, each on its device if there is one here, or on
-    /// its CPU.
+    /// Returns the same fluid on the ranks of a team, each on its device if there is one here, or
+    /// on its CPU.
     pub fn moved_to(
         self,
         team: &FluidTeam,

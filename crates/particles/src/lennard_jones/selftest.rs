@@ -130,8 +130,8 @@ fn switched_plane(device: &Device) -> Result<(), String> {
     compare_with_default(device, &particles, &settings)
 }
 
-/// Compares ranks that share the device with the CPU. The melt moves along its longest axis, so that
-/// particles change their rank.
+/// Compares ranks that share the device with the CPU. The melt moves along its longest axis, so
+/// that particles change their rank.
 fn slabs(device: &Device) -> Result<(), String> {
     if !device.properties().has_f64 {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Rank 0 of ranks that share a fluid.
 //!
-//! Each rank moves the particles of one slab of the box ([`super::slab`]). Rank 0, the leader, sends
-//! each operation to the followers ([`super::follow()`]) before it executes its part.
+//! Each rank moves the particles of one slab of the box ([`super::slab`]). Rank 0, the leader,
+//! sends each operation to the followers ([`super::follow()`]) before it executes its part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,8 @@ use super::settings::FluidSettings;
 ///     if !team.is_leader() {
 ///         return follow(&team, None).map(|()| None);
 ///     }
-///     let mut fluid = Fluid::new_on_team(&FluidTeam::lead(&team), melt(500), &melt_settings(), None)?;
+///     let team = FluidTeam::lead(&team);
+///     let mut fluid = Fluid::new_on_team(&team, melt(500), &melt_settings(), None)?;
 ///     fluid.advance(MELT_DT, 0, 10)?;
 ///     fluid.particles().map(Some)
 /// })?;

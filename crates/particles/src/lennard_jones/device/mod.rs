@@ -41,8 +41,8 @@ const MOTION_SPECIES_SLOTS: usize = 3;
 // below 1, and those in an open box are in its middle half (`in_middle_of_box`, CONTROL_WIDEN).
 // `batch.rs` writes two random numbers per step of a batch. All loops end: blocks that wait for one
 // another are launched together. Kernels of `slab.cu` access as many particles, ghosts and records
-// as `part.rs` has allocated: `DeviceFluid::reserve` makes room for particles and ghosts, and a list
-// of selected particles has room for all particles per window.
+// as `part.rs` has allocated: `DeviceFluid::reserve` makes room for particles and ghosts, and a
+// list of selected particles has room for all particles per window.
 const KERNELS: KernelFile = unsafe {
     KernelFile::new(
         "fluid.cu",

@@ -1,12 +1,15 @@
 //! The particles and ghosts of one rank on a device (`slab.cu`).
 //!
-//! The host takes part in every step: it reads whether lists are valid, sends the positions of
-//! ghosts through page-locked memory, and starts the next kernel. Cells cover the whole box on every
-//! rank.
+//! The host takes part in every step: it reads whether lists are valid, exchanges the positions of
+//! ghosts, and starts the next kernel. Cells cover the whole box on every rank.
 
 mod build;
+mod ghosts;
 mod steps;
 
+use std::sync::Arc;
+
+use orrery_cluster::Transport;
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Module, Pinned};
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
@@ -18,7 +21,7 @@ use super::{DeviceFluid, FluidStrategy, SUM_COUNT};
 use crate::lennard_jones::host::Unpacked;
 use crate::lennard_jones::settings::FluidSettings;
 use crate::lennard_jones::slab::{
-    AxisBins, GhostBits, GhostRecord, Messages, ParticleRecord, SlabPart, Slabs, WORK_PER_PARTICLE, Window,
+    AxisBins, GhostBits, GhostCounts, GhostRecord, ParticleRecord, SlabPart, Slabs, WORK_PER_PARTICLE, Window,
 };
 use crate::lennard_jones::{DeviceFluidError, FluidMeasures};
 use build::make_room;
@@ -82,10 +85,16 @@ pub(in crate::lennard_jones) struct DevicePart {
     /// Work in bins.
     work: Buffer<u64>,
     /// Messages on the device and on the host, with room for all bits.
-    outgoing: Buffer<u32>,
+    outgoing: Arc<Buffer<u32>>,
     incoming: Buffer<u32>,
     pinned_outgoing: Pinned<u32>,
     pinned_incoming: Pinned<u32>,
+    /// Messages of other ranks that are being copied.
+    borrowed: Vec<Arc<Buffer<u32>>>,
+    /// True for each rank that copies messages from device to device.
+    is_direct: Vec<bool>,
+    /// Returns true if two devices can do so.
+    may_copy: fn(&Device, &Device) -> bool,
 }
 
 impl std::fmt::Debug for DevicePart {
@@ -136,10 +145,13 @@ impl DevicePart {
             length: device.zeros(1)?,
             records: device.zeros(0)?,
             work: device.zeros(0)?,
-            outgoing: device.zeros(0)?,
+            outgoing: Arc::new(device.zeros(0)?),
             incoming: device.zeros(0)?,
             pinned_outgoing: device.pinned(0)?,
             pinned_incoming: device.pinned(0)?,
+            borrowed: Vec::new(),
+            is_direct: Vec::new(),
+            may_copy: ghosts::can_copy,
         })
     }
 
@@ -179,6 +191,10 @@ impl DevicePart {
 }
 
 impl SlabPart for DevicePart {
+    fn connect(&mut self, transport: &Transport) -> Result<(), DeviceFluidError> {
+        self.find_direct_ranks(transport)
+    }
+
     fn copy(&self) -> Result<Self, DeviceFluidError> {
         let records = self.records()?;
         let DeviceFluid { device, bounds, settings, strategy, id, .. } = &self.fluid;
@@ -260,27 +276,13 @@ impl SlabPart for DevicePart {
         self.build_lists()
     }
 
-    fn pack_ghosts(&mut self, bits: GhostBits) -> Result<Messages<'_>, DeviceFluidError> {
-        let words = self.sent_count * bits.words();
-        let mut args = self.first_arguments(self.sent_count);
-        args.extend([Arg::from(&self.sent), i32::from(bits == GhostBits::All).into()]);
-        args.extend(self.fluid.position.iter().map(Arg::from));
-        args.push((&self.outgoing).into());
-        self.launch(&self.kernels().pack_positions, self.sent_count, &args)?;
-        let Self { fluid, outgoing, pinned_outgoing, pinned_incoming, ghost_count, .. } = self;
-        fluid.device.queue().read(outgoing.range(..words)?, &mut pinned_outgoing[..words])?;
-        Ok((&pinned_outgoing[..words], &mut pinned_incoming[..*ghost_count * bits.words()]))
-    }
-
-    fn unpack_ghosts(&mut self, bits: GhostBits) -> Result<(), DeviceFluidError> {
-        let words = self.ghost_count * bits.words();
-        self.device().queue().write(self.incoming.range(..words)?, &self.pinned_incoming[..words])?;
-        let mut args = self.first_arguments(self.ghost_count);
-        args.extend([Arg::from(&self.slots), i32::from(bits == GhostBits::All).into()]);
-        args.push((&self.incoming).into());
-        args.extend(self.fluid.position.iter().map(Arg::from));
-        args.extend([Arg::from(&self.fluid.species), (&self.fluid.upper).into()]);
-        Ok(self.launch(&self.kernels().place_positions, self.ghost_count, &args)?)
+    fn update_ghosts(
+        &mut self,
+        transport: &Transport,
+        counts: &GhostCounts,
+        bits: GhostBits,
+    ) -> Result<(), DeviceFluidError> {
+        self.exchange_positions(transport, counts, bits)
     }
 
     fn compute_forces(&mut self) -> Result<(), DeviceFluidError> {

@@ -54,8 +54,8 @@ count_work(GLOBAL const uint* RESTRICT control, uint n, uint stride, GLOBAL cons
     add_u64(work + (ulong)(upper - low) * bins / span, work_per_particle + counts[particle]);
 }
 
-// Appends the particles inside a window along an axis to a list, or those outside of it. `length` is
-// the length of the list.
+// Appends the particles inside a window along an axis to a list, or those outside of it. `length`
+// is the length of the list.
 KERNEL(BLOCK_SIZE)
 select_particles(GLOBAL const uint* RESTRICT control, uint n, uint stride, GLOBAL const ulong* RESTRICT coordinate,
     uint low, ulong span, int selects_inside, GLOBAL uint* RESTRICT selected, GLOBAL uint* length)

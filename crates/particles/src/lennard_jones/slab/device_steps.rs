@@ -1,5 +1,5 @@
-//! Steps of one rank on a device. Kernels end a step and start the next one together, and ghosts are
-//! sent between them.
+//! Steps of one rank on a device. Kernels end a step and start the next one together, and ghosts
+//! are sent between them.
 
 use super::{MotionReport, SlabFluid, SlabPart};
 use crate::lennard_jones::DeviceFluidError;

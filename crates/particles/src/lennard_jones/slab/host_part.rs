@@ -1,11 +1,13 @@
 //! The particles and ghosts of one rank on the CPU.
 
+use orrery_cluster::Transport;
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
 
 use super::borders::{AxisBins, Slabs, Window};
-use super::part::{GhostBits, GhostRecord, Messages, ParticleRecord, SlabPart};
+use super::ghosts::{GhostBits, GhostCounts};
+use super::part::{GhostRecord, ParticleRecord, SlabPart};
 use super::report::MotionReport;
 use crate::lennard_jones::cells::{CellGrid, sort_by_cell};
 use crate::lennard_jones::host::{HostFluid, Motion};
@@ -72,9 +74,41 @@ impl HostPart {
         let is_inside = |&k: &u32| window.contains(self.fraction(axis, k as usize));
         (0..self.fluid.len() as u32).filter(is_inside).collect()
     }
+
+    /// Writes the positions of the ghosts of other ranks to `outgoing`.
+    fn pack_positions(&mut self, bits: GhostBits) {
+        let Self { fluid, sent, outgoing, .. } = self;
+        outgoing.clear();
+        match bits {
+            GhostBits::Upper => {
+                let words = |&k: &u32| fluid.upper_halves(k as usize).map(|upper| upper as u32);
+                outgoing.extend(sent.iter().flat_map(words));
+            }
+            GhostBits::All => {
+                let words = |fraction: u64| [fraction as u32, (fraction >> 32) as u32];
+                let fractions = |&k: &u32| fluid.fractions(k as usize);
+                outgoing.extend(sent.iter().flat_map(fractions).flat_map(words));
+            }
+        }
+    }
+
+    /// Moves the ghosts to the positions of `incoming`.
+    fn place_positions(&mut self, bits: GhostBits) {
+        for (&slot, words) in self.slots.iter().zip(self.incoming.chunks_exact(bits.words())) {
+            let fraction = |axis: usize| match bits {
+                GhostBits::Upper => u64::from(words[axis]) << 32,
+                GhostBits::All => u64::from(words[2 * axis]) | u64::from(words[2 * axis + 1]) << 32,
+            };
+            self.fluid.move_ghost(slot as usize, [0, 1, 2].map(fraction));
+        }
+    }
 }
 
 impl SlabPart for HostPart {
+    fn connect(&mut self, _transport: &Transport) -> Result<(), DeviceFluidError> {
+        Ok(())
+    }
+
     fn copy(&self) -> Result<Self, DeviceFluidError> {
         let fluid = &self.fluid;
         Ok(Self::new(&self.records()?, *fluid.bounds(), fluid.settings(), fluid.uses_lists()))
@@ -173,32 +207,16 @@ impl SlabPart for HostPart {
         Ok(())
     }
 
-    fn pack_ghosts(&mut self, bits: GhostBits) -> Result<Messages<'_>, DeviceFluidError> {
-        let Self { fluid, sent, slots, outgoing, incoming, .. } = self;
-        outgoing.clear();
-        match bits {
-            GhostBits::Upper => {
-                let words = |&k: &u32| fluid.upper_halves(k as usize).map(|upper| upper as u32);
-                outgoing.extend(sent.iter().flat_map(words));
-            }
-            GhostBits::All => {
-                let words = |fraction: u64| [fraction as u32, (fraction >> 32) as u32];
-                let fractions = |&k: &u32| fluid.fractions(k as usize);
-                outgoing.extend(sent.iter().flat_map(fractions).flat_map(words));
-            }
-        }
-        incoming.resize(slots.len() * bits.words(), 0);
-        Ok((outgoing, incoming))
-    }
-
-    fn unpack_ghosts(&mut self, bits: GhostBits) -> Result<(), DeviceFluidError> {
-        for (&slot, words) in self.slots.iter().zip(self.incoming.chunks_exact(bits.words())) {
-            let fraction = |axis: usize| match bits {
-                GhostBits::Upper => u64::from(words[axis]) << 32,
-                GhostBits::All => u64::from(words[2 * axis]) | u64::from(words[2 * axis + 1]) << 32,
-            };
-            self.fluid.move_ghost(slot as usize, [0, 1, 2].map(fraction));
-        }
+    fn update_ghosts(
+        &mut self,
+        transport: &Transport,
+        counts: &GhostCounts,
+        bits: GhostBits,
+    ) -> Result<(), DeviceFluidError> {
+        self.pack_positions(bits);
+        self.incoming.resize(self.slots.len() * bits.words(), 0);
+        counts.exchange(transport, bits, (&self.outgoing, &mut self.incoming), |_| true)?;
+        self.place_positions(bits);
         Ok(())
     }
 

@@ -16,13 +16,14 @@
 
 mod borders;
 mod device_steps;
+mod ghosts;
 mod host_part;
 mod host_steps;
 mod lists;
 mod part;
 mod report;
 
-use orrery_cluster::{ClusterError, Tag, Transport};
+use orrery_cluster::{ClusterError, Transport};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
@@ -30,16 +31,14 @@ use super::host::{packed_particles, unpacked_particles};
 use super::settings::PairPrecision;
 use super::{DeviceFluidError, Exploded, FluidMeasures};
 pub(super) use borders::{AxisBins, Slabs, Window};
+pub(super) use ghosts::{GhostBits, GhostCounts};
 pub(super) use host_part::HostPart;
 use lists::exchange_lists;
-pub(super) use part::{GhostBits, GhostRecord, Messages, ParticleRecord, SlabPart, WORK_PER_PARTICLE};
+pub(super) use part::{GhostRecord, ParticleRecord, SlabPart, WORK_PER_PARTICLE};
 pub(super) use report::MotionReport;
 
-/// Positions of ghosts.
-const POSITIONS: Tag = Tag::new(61);
-
-/// Gives each rank the same number of particles. Rank 0 has all of them. Returns those of this rank.
-/// All ranks must call it.
+/// Gives each rank the same number of particles. Rank 0 has all of them. Returns those of this
+/// rank. All ranks must call it.
 pub(super) fn share_particles(
     transport: &Transport,
     particles: Option<&FluidParticles>,
@@ -60,10 +59,7 @@ pub(super) struct SlabFluid<P> {
     transport: Transport,
     /// Number of particles of all ranks.
     total: usize,
-    /// Numbers of particles that are ghosts of each rank.
-    sent: Vec<usize>,
-    /// Numbers of ghosts from each rank.
-    received: Vec<usize>,
+    counts: GhostCounts,
     /// True if lists must be built before the next forces, on all ranks.
     must_rebuild: bool,
     /// True if an open box must be doubled before the next forces, on all ranks.
@@ -80,12 +76,12 @@ impl<P: SlabPart> SlabFluid<P> {
             part,
             transport: transport.clone(),
             total,
-            sent: Vec::new(),
-            received: Vec::new(),
+            counts: GhostCounts::default(),
             must_rebuild: true,
             must_widen: false,
             bits: GhostBits::All,
         };
+        slab.part.connect(transport)?;
         slab.must_widen = slab.is_outside_middle()?;
         if !slab.part.uses_lists() {
             let is_other = |rank: usize| (rank != transport.rank()).then_some(Window::WHOLE);
@@ -175,7 +171,10 @@ impl<P: SlabPart> SlabFluid<P> {
             self.part.widen_box()?;
         }
         let must_rebuild = std::mem::take(&mut self.must_rebuild) || must_widen;
-        if must_rebuild && self.part.uses_lists() { self.rebuild() } else { self.update_ghosts() }
+        match must_rebuild && self.part.uses_lists() {
+            true => self.rebuild(),
+            false => self.part.update_ghosts(&self.transport, &self.counts, self.bits),
+        }
     }
 
     /// Divides the particles among the ranks, chooses ghosts and builds the lists.
@@ -193,36 +192,14 @@ impl<P: SlabPart> SlabFluid<P> {
         self.renew_ghosts(slabs.axis, &slabs.windows_over(rank))
     }
 
-    /// Makes the particles in the window of each rank ghosts of that rank, and builds the lists with
-    /// the ghosts here.
+    /// Makes the particles in the window of each rank ghosts of that rank, and builds the lists
+    /// with the ghosts here.
     fn renew_ghosts(&mut self, axis: usize, windows: &[Option<Window>]) -> Result<(), DeviceFluidError> {
         let outgoing = self.part.choose_ghosts(axis, windows)?;
         let incoming = exchange_lists(&self.transport, &outgoing)?;
-        self.sent = outgoing.iter().map(Vec::len).collect();
-        self.received = incoming.iter().map(Vec::len).collect();
+        self.counts.sent = outgoing.iter().map(Vec::len).collect();
+        self.counts.received = incoming.iter().map(Vec::len).collect();
         self.part.finish_build(&incoming.concat())
-    }
-
-    /// Gets the positions of the ghosts from their ranks.
-    fn update_ghosts(&mut self) -> Result<(), DeviceFluidError> {
-        let Self { part, transport, sent, received, bits, .. } = self;
-        let (outgoing, incoming) = part.pack_ghosts(*bits)?;
-        transport.exchange(|exchange| {
-            let mut rest = incoming;
-            for (from, &number) in received.iter().enumerate().filter(|(_, number)| **number > 0) {
-                let (ghosts, later) = rest.split_at_mut(number * bits.words());
-                exchange.receive(from, POSITIONS, ghosts)?;
-                rest = later;
-            }
-            let mut rest = outgoing;
-            for (to, &number) in sent.iter().enumerate().filter(|(_, number)| **number > 0) {
-                let (particles, later) = rest.split_at(number * bits.words());
-                exchange.send(to, POSITIONS, particles)?;
-                rest = later;
-            }
-            Ok::<_, ClusterError>(())
-        })?;
-        part.unpack_ghosts(*bits)
     }
 }
 

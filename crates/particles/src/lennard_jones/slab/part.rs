@@ -1,8 +1,10 @@
 //! Operations on the particles and ghosts of one rank, on the CPU or on a device.
 
+use orrery_cluster::Transport;
 use orrery_model::simulation_box::SimulationBox;
 
 use super::borders::{AxisBins, Slabs, Window};
+use super::ghosts::{GhostBits, GhostCounts};
 use crate::lennard_jones::settings::FluidSettings;
 use crate::lennard_jones::{DeviceFluidError, FluidMeasures};
 
@@ -17,33 +19,14 @@ pub(in crate::lennard_jones) type GhostRecord = [u64; 4];
 /// depends on it.
 pub(in crate::lennard_jones) const WORK_PER_PARTICLE: u32 = 16;
 
-/// Positions in messages: the upper halves of the fractions, which forces in f32 need, or all bits,
-/// which energies and forces in f64 need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lennard_jones) enum GhostBits {
-    Upper,
-    All,
-}
-
-impl GhostBits {
-    /// Returns the numbers of 32 bits per ghost.
-    pub(in crate::lennard_jones) fn words(self) -> usize {
-        match self {
-            Self::Upper => 3,
-            Self::All => 6,
-        }
-    }
-}
-
-/// Buffers of positions: those to be sent, and memory for those of the ghosts here. Ghosts are in
-/// the order of their ranks, each with [`GhostBits::words`] numbers.
-pub(in crate::lennard_jones) type Messages<'a> = (&'a [u32], &'a mut [u32]);
-
 /// Particles of one rank and its ghosts.
 ///
 /// A build of the lists calls, in this order, `take_outside`, `add_particles`, `sort_particles`,
 /// `choose_ghosts` and `finish_build`. The state between these calls is incomplete.
 pub(in crate::lennard_jones) trait SlabPart: Sized {
+    /// Connects the part with those of the other ranks. All ranks must call it first.
+    fn connect(&mut self, transport: &Transport) -> Result<(), DeviceFluidError>;
+
     /// Returns the same particles, without ghosts, lists and forces.
     fn copy(&self) -> Result<Self, DeviceFluidError>;
 
@@ -83,8 +66,8 @@ pub(in crate::lennard_jones) trait SlabPart: Sized {
     /// Sorts the particles by cell, on this rank of `slabs`.
     fn sort_particles(&mut self, slabs: &Slabs, rank: usize) -> Result<(), DeviceFluidError>;
 
-    /// Makes the particles in the window of each rank along an axis ghosts of that rank, and returns
-    /// them. `None` is a rank without such ghosts.
+    /// Makes the particles in the window of each rank along an axis ghosts of that rank, and
+    /// returns them. `None` is a rank without such ghosts.
     fn choose_ghosts(
         &mut self,
         axis: usize,
@@ -94,11 +77,13 @@ pub(in crate::lennard_jones) trait SlabPart: Sized {
     /// Adds ghosts, and builds the lists, if there are any.
     fn finish_build(&mut self, ghosts: &[GhostRecord]) -> Result<(), DeviceFluidError>;
 
-    /// Prepares the positions of the ghosts of other ranks, and memory for those of the ghosts here.
-    fn pack_ghosts(&mut self, bits: GhostBits) -> Result<Messages<'_>, DeviceFluidError>;
-
-    /// Moves the ghosts to the received positions.
-    fn unpack_ghosts(&mut self, bits: GhostBits) -> Result<(), DeviceFluidError>;
+    /// Moves the ghosts to the positions on their ranks. All ranks must call it.
+    fn update_ghosts(
+        &mut self,
+        transport: &Transport,
+        counts: &GhostCounts,
+        bits: GhostBits,
+    ) -> Result<(), DeviceFluidError>;
 
     /// Computes the forces of the lists, or of all pairs, without moving particles.
     fn compute_forces(&mut self) -> Result<(), DeviceFluidError>;

@@ -5,7 +5,7 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Element, Kernel};
 use super::DevicePart;
 use crate::lennard_jones::DeviceFluidError;
 use crate::lennard_jones::device::Word;
-use crate::lennard_jones::slab::{GhostBits, GhostRecord, ParticleRecord, Window};
+use crate::lennard_jones::slab::{GhostRecord, ParticleRecord, Window};
 
 /// Numbers of a particle and of a ghost in messages, as in `slab.cu`.
 const PARTICLE_WORDS: usize = size_of::<ParticleRecord>() / 8;
@@ -202,21 +202,6 @@ impl DevicePart {
         args.push((&self.fluid.species).into());
         args.extend([&self.fluid.upper, &self.fluid.listed].map(Arg::from));
         self.launch(&self.kernels().place_ghosts, self.ghost_count, &args)
-    }
-
-    /// Makes room for messages with all bits.
-    fn reserve_messages(&mut self) -> Result<(), DeviceError> {
-        let device = self.device().clone();
-        make_room(&device, &mut self.outgoing, self.sent_count * GhostBits::All.words())?;
-        make_room(&device, &mut self.incoming, self.ghost_count * GhostBits::All.words())?;
-        for (pinned, buffer) in
-            [(&mut self.pinned_outgoing, &self.outgoing), (&mut self.pinned_incoming, &self.incoming)]
-        {
-            if pinned.len() < buffer.len() {
-                *pinned = device.pinned(buffer.len())?;
-            }
-        }
-        Ok(())
     }
 
     /// Finds the index of each ghost of `records`.
