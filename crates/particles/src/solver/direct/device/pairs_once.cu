@@ -499,15 +499,16 @@ add_round(GLOBAL const double* RESTRICT within, GLOBAL const double* RESTRICT ow
     const ChunkRange range = { 0, all_chunks, all_chunks, offsets_per_chunk, body_blocks };
     segment_sums[segment][column] = sum_chunks(0.0, segment_start(segment, all_chunks),
         segment_start(segment + 1, all_chunks), range, own_sums, reaction_sums, axis, i, padded_count);
-    BARRIER();
+    // The binary tree of `TreeSum`, level by level.
+    for (int distance = 1; distance < SEGMENTS; distance *= 2) {
+        BARRIER();
+        if (segment % (2 * distance) == 0)
+            segment_sums[segment][column] += segment_sums[segment + distance][column];
+    }
     if (segment == 0 && i < n) {
-        TreeSum tree = { 0, 0, 0, 0, 0 };
-        UNROLL_ALL
-        for (int leaf = 0; leaf < SEGMENTS; leaf++)
-            add_leaf(&tree, leaf, segment_sums[leaf][column]);
         GLOBAL double* acceleration = axis == 0 ? ax : axis == 1 ? ay : az;
-        acceleration[i]
-            = acceleration_unit(frame, high) * (within[axis * (size_t)padded_count + i] + tree.total);
+        const double sum = within[axis * (size_t)padded_count + i] + segment_sums[0][column];
+        acceleration[i] = acceleration_unit(frame, high) * sum;
     }
 }
 
