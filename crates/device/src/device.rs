@@ -135,8 +135,8 @@ impl Device {
         }
     }
 
-    /// Returns the indices of all devices of a backend on which a run computes: for OpenCL the GPUs,
-    /// or all devices if there is no GPU. Opens none of them.
+    /// Returns the indices of all devices of a backend on which a run computes: for OpenCL the
+    /// GPUs, or all devices if there is no GPU. Opens none of them.
     pub fn indices(backend: Backend) -> Result<Vec<usize>, DeviceError> {
         let choice = DeviceChoice::of_backend(backend, None);
         let count =
@@ -340,8 +340,8 @@ impl Device {
         Ok(Queue::new(self.clone(), handle))
     }
 
-    /// Creates a queue whose blocks start before waiting blocks of other queues. Blocks that run are
-    /// not interrupted. With OpenCL it is a usual queue.
+    /// Creates a queue whose blocks start before waiting blocks of other queues. Blocks that run
+    /// are not interrupted. With OpenCL it is a usual queue.
     pub fn new_urgent_queue(&self) -> Result<Queue, DeviceError> {
         let handle = self.driver().new_urgent_queue().map_err(|fault| self.error_from(fault, None))?;
         Ok(Queue::new(self.clone(), handle))

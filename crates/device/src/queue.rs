@@ -315,8 +315,8 @@ impl Queue {
         Ok(Event::new(self.device.clone(), handle))
     }
 
-    /// Makes the queue, not the host, wait for an event of the same device. A queue of a CUDA device
-    /// also waits for events of other CUDA devices.
+    /// Makes the queue, not the host, wait for an event of the same device. A queue of a CUDA
+    /// device also waits for events of other CUDA devices.
     pub fn wait_for(&self, event: &Event) -> Result<(), DeviceError> {
         let is_cuda = |device: &Device| device.properties().backend == Backend::Cuda;
         if !is_cuda(&self.device) || !is_cuda(event.device()) {

@@ -38,7 +38,8 @@ fn auto_selects_a_gpu_or_the_cpu_and_cpu_selects_no_device() {
     assert_eq!(Device::open(DeviceChoice::Auto).unwrap().as_ref(), test_devices().iter().find(is_suitable));
 }
 
-/// The ranks of a computer get the devices of a backend in turn. An index selects the device itself.
+/// The ranks of a computer get the devices of a backend in turn. An index selects the device
+/// itself.
 #[test]
 fn ranks_get_the_devices_in_turn() {
     for device in test_devices() {

@@ -1,6 +1,6 @@
 //! Speed of waves and heat on several ranks, relative to one.
 //!
-//!     cargo bench -p orrery-fields --bench slabs -- [wave] [plane] [heat] [cpu] [uniform] [n=N] [ranks=1,2,4]
+//!     cargo bench -p orrery-fields --bench slabs -- wave plane heat [cpu] [n=N] [ranks=1,2]
 //!
 //! Without a launcher, the ranks are threads of this process that share the first GPU, or the cores
 //! of the CPU with `cpu`. Under `mpirun` the processes are the ranks, which share the GPU too, and
@@ -115,7 +115,8 @@ fn measure(options: &Options, name: &str, work: Work, transport: &Transport) -> 
     Ok(())
 }
 
-/// Returns the rate of the fastest of several runs. `advance` computes some steps and waits for them.
+/// Returns the rate of the fastest of several runs. `advance` computes some steps and waits for
+/// them.
 fn fastest_rate(
     nodes: usize,
     mut advance: impl FnMut(u64) -> Result<(), BenchError>,

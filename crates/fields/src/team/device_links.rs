@@ -4,14 +4,14 @@
 //! borders that are ready do not wait for the blocks of the interior that have not started.
 //!
 //! Two ranks of one process whose devices are the same one, or both of CUDA, copy from device to
-//! device: the owner of a border sends the handle of its buffer and the event after which the border
-//! is complete, and the receiver queues a copy behind that event. The host does not wait for the
-//! devices then. MPI libraries that accept memory of CUDA devices get the border itself when it is
-//! complete. All others copy borders through page-locked memory and send messages.
+//! device: the owner of a border sends the handle of its buffer and the event after which the
+//! border is complete, and the receiver queues a copy behind that event. The host does not wait for
+//! the devices then. MPI libraries that accept memory of CUDA devices get the border itself when it
+//! is complete. All others copy borders through page-locked memory and send messages.
 //!
 //! A receiver may read a border until it has sent its own border of the next step, because its
-//! event comes after the copy. So the owner must not write to the same buffer before it has received
-//! that event. Two buffers that take turns satisfy this.
+//! event comes after the copy. So the owner must not write to the same buffer before it has
+//! received that event. Two buffers that take turns satisfy this.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -237,7 +237,7 @@ mod tests {
             let mut field = Arc::new(device.upload(&values)?);
             let mut next = Arc::new(device.zeros(LEN)?);
             for _ in 0..5 {
-                // What was received is sent on, as if a step had moved it.
+                // The next step sends the ghosts that it has received.
                 let queue = links.queue();
                 queue.copy(field.range(ghosts[0].clone())?, next.range(borders[1].clone())?)?;
                 queue.copy(field.range(ghosts[1].clone())?, next.range(borders[0].clone())?)?;

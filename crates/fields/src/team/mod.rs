@@ -3,8 +3,8 @@
 //! The nodes of a grid are divided along the slowest-varying axis: y in two dimensions, and z in
 //! three. A slice is one node thick along this axis, so it is a row or a plane, and the nodes of
 //! consecutive slices are consecutive in every column of a state. Each rank owns some consecutive
-//! slices, its slab, and stores ghost slices on both sides: copies of the slices that its neighbours
-//! own. Ranks have the order of their slices.
+//! slices, its slab, and stores ghost slices on both sides: copies of the slices that its
+//! neighbours own. Ranks have the order of their slices.
 //!
 //! A step first computes the slices that the neighbours need, its borders, and sends them while it
 //! computes the interior. Cost per step: the message of one border and its latency, unless the

@@ -49,8 +49,8 @@ impl Neighbours {
         [0..low, low..high, high..slices]
     }
 
-    /// Sends the borders to the neighbours, receives their borders as ghost slices, and calls `work`
-    /// while the messages move. Slices are those of the lower and of the upper side.
+    /// Sends the borders to the neighbours, receives their borders as ghost slices, and calls
+    /// `work` while the messages move. Slices are those of the lower and of the upper side.
     pub(crate) fn exchange<'b, R: Pod>(
         &self,
         borders: [&'b [R]; 2],

@@ -38,8 +38,8 @@ pub(crate) fn gather_parts<T: Pod>(
     Ok(values)
 }
 
-/// Returns this rank's part of the leader's values. Those of followers are ignored. `lengths` has the
-/// length of each part.
+/// Returns this rank's part of the leader's values. Those of followers are ignored. `lengths` has
+/// the length of each part.
 pub(crate) fn scatter_parts<T: Pod>(
     team: &Team,
     mut values: Vec<T>,

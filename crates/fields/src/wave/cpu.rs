@@ -135,8 +135,8 @@ pub struct StencilPass<'a, R> {
 
 impl<R: Scalar> StencilPass<'_, R> {
     /// Replaces the values of `slices`, which are those of the step before, by the new ones. `next`
-    /// has these slices and nothing else. Applies the absorbing layers, and writes the images beyond
-    /// the sides that are not at the ends of the slices' axis.
+    /// has these slices and nothing else. Applies the absorbing layers, and writes the images
+    /// beyond the sides that are not at the ends of the slices' axis.
     ///
     /// A layer at an end of that axis takes part if the first or last slice of the slab does.
     /// `slices` must contain all slices that it reaches.

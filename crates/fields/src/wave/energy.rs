@@ -60,7 +60,7 @@ pub(super) fn added_energies(sum: f64, energies: &[f64]) -> f64 {
     energies.iter().fold(sum, |sum, energy| sum + energy)
 }
 
-/// Sum of no energies. Adding it changes no number, not even a negative zero.
+/// Sum without terms. Adding it to a number returns the number, also for a negative zero.
 pub(super) const NO_ENERGY: f64 = -0.0;
 
 /// Returns the largest |u| of a slab.

@@ -107,9 +107,9 @@ impl WaveField {
         Self::new_in_team(&Team::alone(), problem, dt, setup)
     }
 
-    /// As [`WaveField::new`], computed by all ranks of a team. This rank is the leader, and the others
-    /// call [`follow`](super::follow) until the field is dropped. `setup` is the device of this rank.
-    /// All results have the bits of a field on one rank.
+    /// As [`WaveField::new`], computed by all ranks of a team. This rank is the leader, and the
+    /// others call [`follow`](super::follow) until the field is dropped. `setup` is the device of
+    /// this rank. All results have the bits of a field on one rank.
     pub fn new_in_team(
         team: &Team,
         problem: &WaveProblem,

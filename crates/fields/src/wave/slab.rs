@@ -77,8 +77,8 @@ impl<R: Scalar> Slab<R> {
         step.update(slices, &mut next[range], None);
     }
 
-    /// As [`Self::update`], and replaces the ghost slices of the new values by the new values of the
-    /// neighbours. The borders are computed first, and sent while the interior is computed.
+    /// As [`Self::update`], and replaces the ghost slices of the new values by the new values of
+    /// the neighbours. The borders are computed first, and sent while the interior is computed.
     pub(super) fn update_with_neighbours(
         &mut self,
         medium: &Medium<R>,
@@ -110,8 +110,8 @@ impl<R: Scalar> Slab<R> {
         neighbours.exchange([low, high], ghosts, |_| Ok(()))
     }
 
-    /// Writes the images beyond the sides at the ends of the slices' axis. All slices must have been
-    /// updated.
+    /// Writes the images beyond the sides at the ends of the slices' axis. All slices must have
+    /// been updated.
     pub fn write_end_images(&mut self, medium: &Medium<R>, field: EndImages) {
         let values = match field {
             EndImages::Now => &mut self.now,

@@ -1,8 +1,8 @@
 //! The heat equation on a device, through CUDA or OpenCL.
 //!
 //! [`DeviceHeat`] is the state of a plate in the memory of one device: two fields, and those that
-//! the problem has. They have all rows, or those of one rank of a team. It computes the same bits as
-//! [`super::reference`], for every [`HeatDeviceStrategy`] and any number of slabs.
+//! the problem has. They have all rows, or those of one rank of a team. It computes the same bits
+//! as [`super::reference`], for every [`HeatDeviceStrategy`] and any number of slabs.
 //!
 //! A slab is a range of rows with ghost rows on both sides. `team` has the passes of several slabs:
 //! borders and interior overlap.
@@ -61,8 +61,8 @@ impl<R: Scalar> DeviceHeat<R> {
     /// Uploads a plate and its state, which has one value per node.
     ///
     /// # Panics
-    /// If `initial` does not have one value per node, or if the strategy has too many steps per pass
-    /// or, on a device without warps, several warps per block.
+    /// If `initial` does not have one value per node, or if the strategy has too many steps per
+    /// pass or, on a device without warps, several warps per block.
     pub fn new(
         device: &Device,
         plate: Plate<R>,
@@ -212,8 +212,9 @@ impl<R: Scalar> DeviceHeat<R> {
         self.measures.launch(self.queue(), &self.plate, &self.slab, self.slab.field(field))
     }
 
-    /// Waits for the queued steps and returns the means of the rows over pixels. `weights` are those
-    /// of their nodes. Without memory for the means on the device, they are computed on the host.
+    /// Waits for the queued steps and returns the means of the rows over pixels. `weights` are
+    /// those of their nodes. Without memory for the means on the device, they are computed on the
+    /// host.
     pub fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, DeviceError> {
         let first = self.slab.row_range(self.slab.owned.clone()).start;
         let pitch = row_pitch::<R>(self.plate.grid.nx);
@@ -246,15 +247,15 @@ impl<R: Scalar> DeviceHeat<R> {
         Ok(padded)
     }
 
-    /// Waits for the queued steps and returns the two outer columns on each side: columns 0, 1, nx -
-    /// 2 and nx - 1, each with one value per row of the slab.
+    /// Waits for the queued steps and returns the two outer columns on each side: columns 0, 1, nx
+    /// - 2 and nx - 1, each with one value per row of the slab.
     pub(super) fn outer_columns(&self, field: StoredField) -> Result<Vec<R>, DeviceError> {
         self.measures.launch_gather(self.queue(), &self.plate, &self.slab, self.slab.field(field))?;
         self.measures.read_columns(self.queue())
     }
 
-    /// Waits for the queued steps and returns the two outer columns and rows on each side of a plate
-    /// that is not divided.
+    /// Waits for the queued steps and returns the two outer columns and rows on each side of a
+    /// plate that is not divided.
     pub fn edge_values(&self, field: StoredField) -> Result<EdgeStrips<R>, DeviceError> {
         let (nx, ny) = (self.plate.grid.nx, self.plate.grid.ny);
         let rows = EdgeStrips::<R>::rows(ny).map(|row| self.rows(field, row..row + 1));

@@ -1,10 +1,11 @@
 //! Passes of a slab on a device together with its neighbours.
 //!
-//! As for waves (`wave::device::team`), borders and interior have a queue each. The borders of a pass
-//! wait for the interior of the pass before, and the interior for the borders of the pass before.
-//! The interior needs no ghost rows, so it is queued before the ghost rows of the pass before are
-//! received. Those of the last pass are received by the next operation that needs them. Both fields
-//! take turns, so no row is overwritten that another kernel or a neighbour may still read.
+//! As for waves (`wave::device::team`), borders and interior have a queue each. The borders of a
+//! pass wait for the interior of the pass before, and the interior for the borders of the pass
+//! before. The interior needs no ghost rows, so it is queued before the ghost rows of the pass
+//! before are received. Those of the last pass are received by the next operation that needs them.
+//! Both fields take turns, so no row is overwritten that another kernel or a neighbour may still
+//! read.
 
 use orrery_device::{DeviceError, Event};
 

@@ -71,8 +71,8 @@ pub(super) struct TeamHeat<R: Scalar> {
     /// Rows of each rank, in the order of ranks. Together they are all rows.
     slabs: Vec<Range<usize>>,
     part: HeatPart<R>,
-    /// Strategy for the whole plate on one rank. It is recorded in files, which do not depend on the
-    /// number of ranks. Thin slabs have fewer steps per pass.
+    /// Strategy for the whole plate on one rank. It is recorded in files, which do not depend on
+    /// the number of ranks. Thin slabs have fewer steps per pass.
     strategy_name: String,
     /// Ends the work of the followers, on the leader only.
     _last: Option<LastCommand<HeatCommand>>,
@@ -108,8 +108,8 @@ impl<R: Scalar> TeamHeat<R> {
         Ok(Self { strategy_name, _last: Some(last), ..field })
     }
 
-    /// Returns the slab of this rank. `values` are those of all nodes on the leader, and are ignored
-    /// on followers.
+    /// Returns the slab of this rank. `values` are those of all nodes on the leader, and are
+    /// ignored on followers.
     fn with_slab(
         team: &Team,
         slabs: Vec<Range<usize>>,

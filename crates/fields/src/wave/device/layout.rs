@@ -5,8 +5,8 @@
 //! after its rows. In three dimensions, four ghost planes come before and after the planes of a
 //! slab. Kernels therefore load neighbours without a test.
 //!
-//! A slice is a plane in three dimensions, and a row in two. Slices from -4 to -1 and the four after
-//! the last one are ghost slices.
+//! A slice is a plane in three dimensions, and a row in two. Slices from -4 to -1 and the four
+//! after the last one are ghost slices.
 
 use std::ops::Range;
 

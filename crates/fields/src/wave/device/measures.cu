@@ -1,7 +1,7 @@
 // Energy and largest amplitude of a field, and a plane of it.
 //
-// A slice is a plane, or in two dimensions a row. A block reads the rows of one part of a slice, and
-// the host adds the results of the blocks. Parts, and the order within them, depend on the grid
+// A slice is a plane, or in two dimensions a row. A block reads the rows of one part of a slice,
+// and the host adds the results of the blocks. Parts, and the order within them, depend on the grid
 // only, so a sum has the same bits on every device and for any number of slabs. Sums are in double
 // precision.
 //
@@ -24,8 +24,8 @@ FUNCTION double add_axis(GLOBAL const REAL* u, ulong at, ulong stride, const REA
 // Sum of omega ((u - previous)^2/v - previous A u) of each part, where omega is the product of 1/2
 // for each rigid side that a node is on. Slices are `slice` values apart and have `rows` rows. The
 // march weights are those across slices. rigid has one bit per side: two for x, two for the first
-// and last row of a slice, and two for the first and last slice of the slab. The result of part p of
-// slice k is number k * BLOCK_COUNT + p of energies.
+// and last row of a slice, and two for the first and last slice of the slab. The result of part p
+// of slice k is number k * BLOCK_COUNT + p of energies.
 KERNEL(BLOCK_SIZE)
 measure_energy(
     GLOBAL const REAL* RESTRICT u,

@@ -1,7 +1,7 @@
 //! Acoustic waves on a device, through CUDA or OpenCL.
 //!
-//! [`DeviceWave`] is the state of a wave field in the memory of one device: all nodes, or the slab of
-//! one rank of a team. It computes the same bits as [`super::reference`], for every
+//! [`DeviceWave`] is the state of a wave field in the memory of one device: all nodes, or the slab
+//! of one rank of a team. It computes the same bits as [`super::reference`], for every
 //! [`WaveDeviceStrategy`] and any number of slabs. A step is one launch for all nodes, one per
 //! absorbing layer, and small ones for sources, images and receivers. Samples of the receivers stay
 //! on the device until they are read.
@@ -78,9 +78,9 @@ impl<R: Scalar> DeviceWave<R> {
         Self::of_slab(device, None, medium, state, strategy, owned, &receivers)
     }
 
-    /// Uploads the slices `owned`, for the given queue or the default one. `medium` and `state` have
-    /// values of these slices only. `receivers` are those that are recorded here: all their nodes
-    /// are in the slices or in ghost slices.
+    /// Uploads the slices `owned`, for the given queue or the default one. `medium` and `state`
+    /// have values of these slices only. `receivers` are those that are recorded here: all their
+    /// nodes are in the slices or in ghost slices.
     pub(super) fn of_slab(
         device: &Device,
         own_queue: Option<Queue>,
@@ -226,8 +226,8 @@ impl<R: Scalar> DeviceWave<R> {
         self.slab.launch_end_images(&step, target)
     }
 
-    /// Returns the next step for the queue of the slab. The amplitudes of the sources must have been
-    /// uploaded.
+    /// Returns the next step for the queue of the slab. The amplitudes of the sources must have
+    /// been uploaded.
     fn interior_launch(&self) -> StepLaunch<'_, R> {
         self.step_launch(self.queue(), &self.strategy, &self.advance)
     }

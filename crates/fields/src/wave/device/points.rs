@@ -11,8 +11,8 @@ use crate::wave::Medium;
 use crate::wave::layer::slice_count;
 
 // SAFETY: positions are those of nodes of the slab and its ghost slices, and terms those of the
-// tables. Samples and values have the lengths that `Points` allocates. `interpolate` gets the length
-// of its buffers. All loops end.
+// tables. Samples and values have the lengths that `Points` allocates. `interpolate` gets the
+// length of its buffers. All loops end.
 const POINTS: KernelFile =
     unsafe { KernelFile::new("points.cu", concat!(include_str!("common.cu"), include_str!("points.cu"))) };
 

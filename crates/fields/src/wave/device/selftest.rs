@@ -326,8 +326,8 @@ fn measures(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares means over the pixels of planes, bit for bit: planes of all directions, of the state and
-/// of a look ahead, and a grid of two dimensions.
+/// Compares means over the pixels of planes, bit for bit: planes of all directions, of the state
+/// and of a look ahead, and a grid of two dimensions.
 fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
     let volume = WaveGrid::volume([37, 30, 29], [0.1, 0.13, 0.12]);
     let of_volume =

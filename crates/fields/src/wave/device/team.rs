@@ -2,14 +2,14 @@
 //!
 //! Borders and interior have a queue each. In every step
 //!
-//! - the queue of the slab waits for the borders of the step before and computes the interior, which
-//!   needs no ghost slices, and the images at the ends,
-//! - the border queue receives the ghost slices of the step before, waits for its interior, computes
-//!   both borders and sends them.
+//! - the queue of the slab waits for the borders of the step before and computes the interior,
+//!   which needs no ghost slices, and the images at the ends,
+//! - the border queue receives the ghost slices of the step before, waits for its interior,
+//!   computes both borders and sends them.
 //!
 //! The host queues the interior first, and then waits for messages. So the device has work while
-//! the borders of the step before are on their way, and an exchange may take as long as an interior.
-//! The ghost slices of the last step are received by the next operation that needs them.
+//! the borders of the step before are on their way, and an exchange may take as long as an
+//! interior. The ghost slices of the last step are received by the next operation that needs them.
 //!
 //! Neither queue writes nodes that the other one may still read: step n + 1 writes to the buffer
 //! that step n has read, after the event of the other queue that comes after step n. Receivers read

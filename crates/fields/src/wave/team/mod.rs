@@ -102,8 +102,8 @@ impl<R: Scalar> TeamWave<R> {
         Ok(Self { _last: Some(last), ..Self::with_slab(team, division, medium, state, setup.as_ref())? })
     }
 
-    /// Returns the slab of this rank. `medium` and `state` are those of its slices, with all samples
-    /// on the leader.
+    /// Returns the slab of this rank. `medium` and `state` are those of its slices, with all
+    /// samples on the leader.
     fn with_slab(
         team: &Team,
         mut division: SlabDivision,
@@ -276,8 +276,8 @@ impl<R: Scalar> RowSource<R> for PlaneRows<'_, R> {
     }
 }
 
-/// Returns this rank's part of a state. The leader passes the state of all nodes, and followers pass
-/// one that is replaced.
+/// Returns this rank's part of a state. The leader passes the state of all nodes, and followers
+/// pass one that is replaced.
 fn scatter_state<R: Scalar>(
     team: &Team,
     division: &SlabDivision,
