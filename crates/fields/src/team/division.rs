@@ -51,7 +51,7 @@ pub(crate) fn divided_slices(
     };
     let middle = |rank: usize| first_end + rank * (last_start - first_end) / (ranks - 2).max(1);
     let slabs = (0..ranks - 2).map(|rank| middle(rank)..middle(rank + 1));
-    Ok(std::iter::once(0..first_end).chain(slabs).chain([last_start..slices]).collect())
+    Ok(std::iter::once(0..first_end).chain(slabs).chain(std::iter::once(last_start..slices)).collect())
 }
 
 #[cfg(test)]

@@ -26,9 +26,12 @@ pub(super) struct Slab<R: Scalar> {
     /// v with the layout of u, one value that is not read if it is uniform.
     pub(super) courant: Buffer<R>,
     pub(super) layers: Vec<SlabLayer<R>>,
-    /// Result of a look ahead, with the memory of the layers.
-    pub(super) ahead: Option<(Arc<Buffer<R>>, Vec<LayerBuffers<R>>)>,
+    /// Result of a look ahead.
+    pub(super) ahead: Option<LookAhead<R>>,
 }
+
+/// u at a time within the next step, with the memory of the layers.
+type LookAhead<R> = (Arc<Buffer<R>>, Vec<LayerBuffers<R>>);
 
 /// Field that a step writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::wave::{GridPlane, HostWave, Medium, StoredWave, WaveDeviceSetup, Wave
 /// [`DeviceWave`].
 #[derive(Debug)]
 pub(super) enum WavePart<R: Scalar> {
-    Host(HostWave<R>, Neighbours),
+    Host(Box<HostWave<R>>, Neighbours),
     Device(Box<DevicePart<R>>),
     /// A field on one device, which has no neighbours.
     WholeDevice(Box<DeviceWave<R>>),
@@ -85,7 +85,7 @@ impl<R: Scalar> WavePart<R> {
             let strategy = WaveCpuStrategy::resolve();
             let mut wave = HostWave::of_slab(medium, state, strategy, owned, receivers);
             wave.exchange_ghosts(&neighbours)?;
-            return Ok(Self::Host(wave, neighbours));
+            return Ok(Self::Host(Box::new(wave), neighbours));
         };
         // Several ranks may share a device. Each has its queue, so that they do not wait for one
         // another.
