@@ -22,7 +22,7 @@ pub(super) enum Command {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Operation {
     /// Create a fluid from particles of rank 0.
-    Create(SharedFluid),
+    Create(Box<SharedFluid>),
     /// Copy the fluid.
     CopyTo {
         /// Number of the copy.
@@ -77,7 +77,7 @@ mod tests {
                     skin: 0.1 + 0.7,
                 });
                 let shared = SharedFluid { settings, bounds, total: 12, strategy };
-                let command = Command::TakePart { fluid: 3, operation: Operation::Create(shared) };
+                let command = Command::TakePart { fluid: 3, operation: Operation::Create(Box::new(shared)) };
                 let text = serde_json::to_vec(&command).unwrap();
                 assert_eq!(serde_json::from_slice::<Command>(&text).unwrap(), command);
             }

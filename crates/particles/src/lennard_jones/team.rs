@@ -126,7 +126,7 @@ impl TeamFluid {
             // The followers wait for particles once they have the command.
             DeviceFluid::check_support(device, particles.len(), settings)?;
         }
-        parts.lead(Operation::Create(shared.clone()))?;
+        parts.lead(Operation::Create(Box::new(shared.clone())))?;
         let fluid = RankFluid::new(transport, &shared, Some(particles), device.map(|(device, _)| device))?;
         Ok(Self { parts, fluid })
     }
