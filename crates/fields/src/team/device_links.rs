@@ -44,6 +44,8 @@ pub(crate) struct DeviceLinks<R: Scalar> {
     queue: Queue,
     /// Links to the lower and to the upper neighbour.
     links: [Option<Link<R>>; 2],
+    /// True between [`Self::start`] and [`Self::finish`].
+    is_started: bool,
 }
 
 #[derive(Debug)]
@@ -114,7 +116,8 @@ impl<R: Scalar> DeviceLinks<R> {
             Ok::<_, LinkError>(Link { rank, path })
         };
         let [lower, upper] = [0, 1].map(|side| ranks[side].map(|rank| link(side, rank)).transpose());
-        Ok(Self { transport: transport.clone(), queue: device.new_urgent_queue()?, links: [lower?, upper?] })
+        let (queue, links) = (device.new_urgent_queue()?, [lower?, upper?]);
+        Ok(Self { transport: transport.clone(), queue, links, is_started: false })
     }
 
     /// Returns the queue of the borders.
@@ -144,12 +147,14 @@ impl<R: Scalar> DeviceLinks<R> {
                 }
             }
         }
+        self.is_started = true;
         Ok(())
     }
 
     /// Receives the borders of the neighbours and queues their copies to the parts `ghosts` of a
     /// field. [`Self::start`] must have been called before.
     pub(crate) fn finish(&mut self, field: &Buffer<R>, ghosts: [Range<usize>; 2]) -> Result<(), LinkError> {
+        self.is_started = false;
         self.exchange_messages(field, &ghosts)?;
         for (side, ghosts) in ghosts.into_iter().enumerate() {
             let Some(link) = &mut self.links[side] else { continue };
@@ -203,6 +208,18 @@ impl<R: Scalar> DeviceLinks<R> {
             }
             Ok(())
         })
+    }
+}
+
+impl<R: Scalar> Drop for DeviceLinks<R> {
+    /// Receives borders that nobody needs, so that the next field of these ranks does not get them.
+    fn drop(&mut self) {
+        for (side, link) in self.links.iter().enumerate() {
+            if let (true, Some(Link { rank, path: LinkPath::Direct })) = (self.is_started, link) {
+                // If this fails, the group has ended.
+                let _ = self.transport.receive_value::<ReadyBorder<R>>(*rank, RECEIVED[side]);
+            }
+        }
     }
 }
 
@@ -272,6 +289,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The second connection must not receive the borders of the first one.
+    #[test]
+    fn borders_that_are_not_received_do_not_remain() {
+        let device = &test_devices()[0];
+        let result = threads::run(2, |transport| {
+            let neighbours = Neighbours::new(&Team::new(transport), false);
+            let field = Arc::new(device.upload(&vec![transport.rank() as f32; LEN])?);
+            for _ in 0..2 {
+                let mut links = DeviceLinks::<f32>::with_paths(device, &neighbours, BORDER, can_copy)?;
+                links.start(&field, [BORDER..2 * BORDER, BORDER..2 * BORDER])?;
+            }
+            let mut links = DeviceLinks::<f32>::with_paths(device, &neighbours, BORDER, can_copy)?;
+            links.start(&field, [BORDER..2 * BORDER, BORDER..2 * BORDER])?;
+            links.finish(&field, [0..BORDER, LEN - BORDER..LEN])?;
+            let mut values = vec![0.0; LEN];
+            links.queue().read(&*field, &mut values)?;
+            Ok::<_, LinkError>([values[0], values[LEN - 1]])
+        });
+        assert_eq!(result.unwrap(), [[0.0, 1.0], [0.0, 1.0]]);
     }
 
     #[test]
