@@ -218,6 +218,16 @@ impl Command {
     }
 }
 
+impl Command {
+    /// Returns the flags of a measurement that several ranks execute together.
+    pub fn shared_bench(&self) -> Option<&BenchArgs> {
+        match self {
+            Self::Bench(arguments) if arguments.case == BenchCase::Scaling => Some(arguments),
+            _ => None,
+        }
+    }
+}
+
 impl MemoryArgs {
     /// Returns the limits for reading input.
     pub fn limits(self) -> Limits {

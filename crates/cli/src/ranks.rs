@@ -62,6 +62,15 @@ impl LeadingRank {
 /// Executes the command on rank 0 and returns the exit status. An error means that the other ranks
 /// must be ended by an abort.
 pub fn lead(arguments: &Arguments, transport: &Transport) -> Result<u8, Failure> {
+    if let Some(bench) = arguments.command.shared_bench() {
+        let result = commands::lead_scaling(bench, transport);
+        // Other ranks wait for an abort after an error.
+        return if transport.size() > 1 {
+            result.map(|()| 0)
+        } else {
+            Ok(report(result.map(|()| Ending::Done)))
+        };
+    }
     let Some(common) = arguments.command.shared_run() else {
         return Ok(report(commands::execute(arguments, &LeadingRank::alone())));
     };
@@ -94,7 +103,7 @@ fn lead_processes(
     common: &CommonRunArgs,
     transport: &Transport,
 ) -> Result<u8, Failure> {
-    let threads = threads_of_process(common, transport)?;
+    let threads = threads_of_process(common.threads, transport)?;
     let ranks = Ranks::lead(&Team::new(transport));
     let devices = vec![common.device.of_process(transport.local_rank())];
     let leader = LeadingRank { ranks: ranks.clone(), devices, threads };
@@ -117,8 +126,11 @@ fn lead_processes(
 
 /// Follows rank 0 in a process that a launcher started, until rank 0 has executed the command.
 pub fn follow(arguments: &Arguments, transport: &Transport) -> Result<(), Failure> {
+    if let Some(bench) = arguments.command.shared_bench() {
+        return commands::follow_scaling(bench, transport);
+    }
     let Some(common) = arguments.command.shared_run() else { return Ok(()) };
-    let threads = threads_of_process(common, transport)?;
+    let threads = threads_of_process(common.threads, transport)?;
     record_panics(is_thread_of_process);
     let stop = Arc::new(AtomicBool::new(false));
     signals::install_follower_handlers(&stop).map_err(signals::install_failure)?;
@@ -178,16 +190,19 @@ fn follow_in_thread(
     Ok(catch_panic(|| pool.install(|| team::follow(&team, &settings)))??)
 }
 
-/// Returns the number of threads of `--threads`, or else the cores of this rank divided by the
+/// Returns the number of threads of `--threads`, `requested`, or else the cores of this rank divided by the
 /// ranks that may use the same cores. `None` leaves the choice to RAYON_NUM_THREADS. All ranks must
 /// call it.
-fn threads_of_process(common: &CommonRunArgs, transport: &Transport) -> Result<Option<u32>, ClusterError> {
+pub fn threads_of_process(
+    requested: Option<u32>,
+    transport: &Transport,
+) -> Result<Option<u32>, ClusterError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let all = transport.all_gather(&name_of_cores())?;
     let sharing = all.iter().filter(|other| **other == all[transport.rank()]).count();
     let share = u32::try_from(cores / sharing).unwrap_or(u32::MAX).max(1);
     let is_chosen = std::env::var_os("RAYON_NUM_THREADS").is_some();
-    Ok(common.threads.or((!is_chosen).then_some(share)))
+    Ok(requested.or((!is_chosen).then_some(share)))
 }
 
 /// Returns bytes that are equal for processes that may use the same cores: the kernel's number of

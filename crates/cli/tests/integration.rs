@@ -3,6 +3,7 @@
 mod bench_fields;
 mod bench_fluids;
 mod bench_runs;
+mod bench_scaling;
 mod common;
 mod devices;
 mod end_to_end;

@@ -30,6 +30,7 @@ pub const CHECKS: &[Check] = &[
     ("gather", check_gather),
     ("all-gather", check_all_gather),
     ("reduction in rank order", check_reduction),
+    ("groups of the first ranks", check_first_ranks),
     ("ranks that do not exist", check_missing_rank),
     ("counters", check_counters),
 ];
@@ -413,6 +414,28 @@ fn check_reduction(transport: &Transport) -> Result<(), String> {
     // Neither commutative nor associative: a digit per rank.
     let digits = transport.all_reduce(&[rank as u64 + 1], |a, b| a * 10 + b).map_err(text)?;
     expect_equal("digits", digits, vec![(1..=size as u64).fold(0, |number, digit| number * 10 + digit)])
+}
+
+/// Each group computes while the ranks outside it wait for the next one or for the barrier.
+fn check_first_ranks(transport: &Transport) -> Result<(), String> {
+    let (rank, size) = (transport.rank(), transport.size());
+    for count in (1..=size).chain((1..size).rev()) {
+        let Some(group) = transport.first_ranks(count) else {
+            expect_equal("ranks outside the group", rank >= count, true)?;
+            continue;
+        };
+        expect_equal("rank and size", (group.rank(), group.size()), (rank, count))?;
+        group.barrier().map_err(text)?;
+        let parts = group.all_gather(&values_of(rank, 1)).map_err(text)?;
+        let expected: Vec<_> = (0..count).map(|rank| values_of(rank, 1)).collect();
+        expect_equal(&format!("parts of {count} ranks are correct"), parts == expected, true)?;
+        let root = count - 1;
+        let values = group.broadcast(root, values_of(rank, 5000)).map_err(text)?;
+        expect_equal("values of the last rank arrive", values == values_of(root, 5000), true)?;
+        let outside = ClusterError::Rank { rank: count, size: count };
+        expect_equal("rank outside the group", group.receive(count, TAG), Err(outside))?;
+    }
+    Ok(())
 }
 
 fn check_missing_rank(transport: &Transport) -> Result<(), String> {

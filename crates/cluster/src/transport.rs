@@ -29,6 +29,8 @@ pub struct Transport {
     counters: Arc<Counters>,
     /// Number of lower ranks on the same computer.
     local_rank: usize,
+    /// Number of ranks of this group, which may be a part of those that are connected.
+    size: usize,
 }
 
 #[derive(Clone)]
@@ -44,15 +46,15 @@ impl Transport {
     }
 
     pub(crate) fn from_member(member: Member) -> Self {
-        let local_rank = member.rank();
-        Self { link: Link::Threads(Arc::new(member)), counters: Arc::default(), local_rank }
+        let (local_rank, size) = (member.rank(), member.size());
+        Self { link: Link::Threads(Arc::new(member)), counters: Arc::default(), local_rank, size }
     }
 
     /// Connects a rank of MPI. All ranks must call it.
     pub(crate) fn from_mpi(mpi: Mpi) -> Result<Self, ClusterError> {
-        let mpi = Arc::new(mpi);
-        let mut transport =
-            Self { link: Link::Mpi(Arc::clone(&mpi)), counters: Arc::default(), local_rank: 0 };
+        let (size, mpi) = (mpi.size(), Arc::new(mpi));
+        let link = Link::Mpi(Arc::clone(&mpi));
+        let mut transport = Self { link, counters: Arc::default(), local_rank: 0, size };
         let locations = transport.all_gather(&Location::of_process().to_bytes())?;
         let locations: Vec<_> = locations.iter().map(|bytes| Location::from_bytes(bytes)).collect();
         let (lower, own) = (&locations[..mpi.rank()], &locations[mpi.rank()]);
@@ -75,10 +77,20 @@ impl Transport {
 
     /// Returns the number of ranks.
     pub fn size(&self) -> usize {
-        match &self.link {
-            Link::Threads(member) => member.size(),
-            Link::Mpi(mpi) => mpi.size(),
-        }
+        self.size
+    }
+
+    /// Returns the group of the first `count` ranks, or `None` on the ranks outside it. These may
+    /// wait, for example in a barrier of the whole group.
+    ///
+    /// The ranks of the group share tags, counters and aborts with the whole group. Messages between
+    /// two ranks have one order, so all ranks must use both groups in the same order.
+    ///
+    /// # Panics
+    /// If `count` is 0, or larger than the number of ranks.
+    pub fn first_ranks(&self, count: usize) -> Option<Self> {
+        assert!((1..=self.size).contains(&count), "{count} of {} ranks", self.size);
+        (self.rank() < count).then(|| Self { size: count, ..self.clone() })
     }
 
     /// Returns the number of this rank among those on the same computer, from 0. It selects a GPU.

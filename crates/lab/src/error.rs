@@ -1,8 +1,13 @@
 //! Errors of measurements.
 
+use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
+use orrery_fields::LinkError;
+use orrery_fields::heat::HeatError;
+use orrery_fields::wave::WaveError;
 use orrery_io::IoError;
 use orrery_model::format_count;
+use orrery_particles::bodies::BodiesError;
 use orrery_particles::lennard_jones::{DeviceFluidError, Exploded};
 use thiserror::Error;
 
@@ -26,6 +31,18 @@ pub enum LabError {
     /// A fluid could not be moved.
     #[error(transparent)]
     Fluid(DeviceFluidError),
+    /// Bodies could not be moved.
+    #[error(transparent)]
+    Bodies(#[from] BodiesError),
+    /// A wave could not be computed.
+    #[error(transparent)]
+    Wave(#[from] WaveError),
+    /// A temperature could not be computed.
+    #[error(transparent)]
+    Heat(#[from] HeatError),
+    /// The connection to other ranks failed, or another rank.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The result of a rung is wrong, for example forces outside their bounds.
     #[error("wrong result of the rung '{rung}': {message}")]
     WrongResult {
@@ -44,6 +61,15 @@ impl From<DeviceFluidError> for LabError {
         match error {
             DeviceFluidError::Device(error) => Self::Device(error),
             error => Self::Fluid(error),
+        }
+    }
+}
+
+impl From<LinkError> for LabError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Device(error) => Self::Device(error),
+            LinkError::Cluster(error) => Self::Cluster(error),
         }
     }
 }

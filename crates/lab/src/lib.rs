@@ -19,6 +19,7 @@ mod nvrtc_tests;
 pub mod occupancy;
 pub mod roofline;
 pub mod sample;
+pub mod scaling;
 pub mod selftest;
 pub mod timing;
 pub mod tuning;

@@ -8,9 +8,11 @@ use clap::{Args, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_lab::ladder::{DefaultSizes, LADDERS, LadderEntry, find_ladder};
 use orrery_lab::sample::Shape;
+use orrery_lab::scaling::Physics;
 use orrery_particles::solver::tree::device::Order;
 use orrery_simd::InstructionSet;
 
+use super::devices::{RunDevices, parse_run_devices};
 use super::values::{parse_capability, parse_count, parse_count_in, parse_device};
 use super::{DeviceArgs, JsonArgs, PrecisionFlag};
 
@@ -22,8 +24,8 @@ pub struct BenchArgs {
     #[arg(value_enum)]
     pub case: BenchCase,
     /// Numbers of bodies, of elements for primitives, of nodes along a side for heat and wave,
-    /// where wave also has a square with 16 N nodes along a side, of particles for lj. For run,
-    /// sizes of the one case that --case gives [default: see below]
+    /// where wave also has a square with 16 N nodes along a side, of particles for lj. For run and
+    /// scaling, sizes of the one case that --case or --physics gives [default: see below]
     #[arg(short, value_name = "N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count::<usize>)]
     pub n: Vec<usize>,
     /// Floating-point precision [default: all for direct, mixed for tree, single and mixed for tree
@@ -31,19 +33,21 @@ pub struct BenchArgs {
     /// single for heat and wave]
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionFlag>,
-    #[command(flatten)]
-    pub device_args: DeviceArgs,
+    /// Device: auto, cpu, cuda, cuda:1, opencl or opencl:1. auto is the first GPU, or the CPU if
+    /// there is none. For scaling, one rank per device of a list: cuda:0,cuda:1 or cuda:all
+    #[arg(long = "device", value_name = "DEVICE", default_value = "auto", value_parser = parse_run_devices)]
+    pub devices: RunDevices,
     /// Do not use the strategies found by orrery tune
     #[arg(long)]
     pub no_tuned: bool,
-    /// Number of CPU threads [default: all cores]
+    /// Number of CPU threads, for scaling under mpirun per rank [default: all cores]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
     pub threads: Option<u32>,
     /// Limit SIMD to this instruction set [default: the best of this CPU]
     #[arg(long, value_enum)]
     pub simd: Option<SimdFlag>,
     /// Number of timed repetitions, after one untimed [default: 5, on a device at least 20, for run
-    /// 1]
+    /// 1, for scaling 3]
     #[arg(long, value_name = "K", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=1000))]
     pub repeats: Option<u32>,
     #[command(flatten)]
@@ -77,6 +81,19 @@ pub struct BenchArgs {
     /// Number of steps of every run, for a shorter measurement [default: see below]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u64>(n, 1..=1_000_000_000), help_heading = RUN_OPTIONS)]
     pub steps: Option<u64>,
+    /// Physics to measure, such as wave,lj [default: all]
+    #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',', help_heading = SCALING_OPTIONS)]
+    pub physics: Vec<ScalingPhysics>,
+    /// Bandwidth of the link of a GPU per direction, for the prediction [default: 50, InfiniBand NDR]
+    #[arg(long, value_name = "GB/S", allow_hyphen_values = true, help_heading = SCALING_OPTIONS)]
+    pub link_gb_per_s: Option<f64>,
+    /// Latency of the link in microseconds, for the prediction [default: 5]
+    #[arg(long, value_name = "US", allow_hyphen_values = true, help_heading = SCALING_OPTIONS)]
+    pub link_latency_us: Option<f64>,
+    /// Draw computation and communication of each physics in FILE-wave.svg and so on, and the
+    /// predicted efficiency in FILE-efficiency.svg
+    #[arg(long, value_name = "FILE.svg", help_heading = SCALING_OPTIONS)]
+    pub plot: Option<PathBuf>,
     /// Only build the kernels, first compiled and then from the cache, and print the times as JSON
     #[arg(long, hide = true)]
     pub builds: bool,
@@ -87,6 +104,9 @@ const TREE_OPTIONS: &str = "Options of bench tree";
 
 /// Heading of the flags that only `bench primitives` uses.
 const PRIMITIVES_OPTIONS: &str = "Options of bench primitives";
+
+/// Heading of the flags that only `bench scaling` uses.
+const SCALING_OPTIONS: &str = "Options of bench scaling";
 
 /// Heading of the flags that only `bench run` uses.
 const RUN_OPTIONS: &str = "Options of bench run";
@@ -112,7 +132,16 @@ Runs of bench run (--case), with their default sizes (-n) and steps:
   plummer           10000  1000000   1000  that of the preset
   few-bodies        1024   4096     10000  none
   heat              2048   16384     2000  an image every 20 steps
-  wave              128    512       2000  an image every 20 steps";
+  wave              128    512       2000  an image every 20 steps
+
+Physics of bench scaling (--physics), with their default sizes (-n):
+  physics  CPU     GPU
+  wave     256     1024     nodes along a side of a cube
+  heat     4096    16384    nodes along a side of a square
+  gravity  131072  1048576  bodies
+  lj       32768   1048576  particles
+The ranks are the devices of --device, or the processes of mpirun -n P orrery
+bench scaling.";
 
 /// Cases that `bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -136,6 +165,32 @@ pub enum BenchCase {
     Lj,
     /// Whole runs with their output, compared with the time of their forces or field updates
     Run,
+    /// Time steps on 1, 2, 4, ... ranks, and a prediction for many GPUs
+    Scaling,
+}
+
+/// Physics that `bench scaling` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ScalingPhysics {
+    /// Waves in a cube, order 8
+    Wave,
+    /// Heat on a square
+    Heat,
+    /// A Plummer sphere with the tree
+    Gravity,
+    /// A Lennard-Jones melt
+    Lj,
+}
+
+impl From<ScalingPhysics> for Physics {
+    fn from(flag: ScalingPhysics) -> Self {
+        match flag {
+            ScalingPhysics::Wave => Self::Wave,
+            ScalingPhysics::Heat => Self::Heat,
+            ScalingPhysics::Gravity => Self::Gravity,
+            ScalingPhysics::Lj => Self::LennardJones,
+        }
+    }
 }
 
 /// Runs that `bench run` measures.

@@ -20,6 +20,7 @@ pub mod tune;
 
 use std::path::Path;
 
+pub use bench::{follow_scaling, lead_scaling};
 use clap::CommandFactory;
 use orrery_engine::gravity::analysis::recorded_softening;
 use orrery_io::Snapshot;

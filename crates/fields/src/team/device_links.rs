@@ -25,9 +25,11 @@ use crate::Scalar;
 
 /// An error of a device or of a transport.
 #[derive(Debug, Error)]
-pub(crate) enum LinkError {
+pub enum LinkError {
+    /// A device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The connection to another rank failed, or that rank.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }

@@ -1,5 +1,5 @@
 //! `bench`: speed of the solvers and primitives compared with the peak of the machine, cost of a
-//! checkpoint, and whole runs compared with their forces.
+//! checkpoint, whole runs compared with their forces, and scaling with the number of ranks.
 
 mod checkpoint;
 mod cpu;
@@ -8,6 +8,7 @@ mod heat;
 mod lj;
 mod primitives;
 mod run;
+mod scaling;
 mod tree;
 mod wave;
 
@@ -23,10 +24,11 @@ use orrery_lab::devices::cpu_name;
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 pub use primitives::check_sizes as check_primitive_sizes;
+pub use scaling::{follow_scaling, lead_scaling};
 use serde_json::{Value, json};
 pub use wave::check_wave_flags;
 
-use crate::args::{BenchArgs, BenchCase};
+use crate::args::{BenchArgs, BenchCase, RunDevices};
 use crate::failure::Failure;
 use crate::print::print_line;
 
@@ -70,6 +72,7 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
         let message = "--candidates is for bench primitives, expected orrery bench primitives";
         return Err(Failure::Usage(message.to_owned()));
     }
+    scaling::check_other_flags(arguments)?;
     arguments.theta.map_or(Ok(()), super::check_theta)?;
     if let Some(rms) = arguments.rms.filter(|rms| !(*rms > 1e-6 && *rms < 0.1)) {
         return Err(Failure::Usage(format!("--rms {rms} is outside 1e-6 < rms < 0.1")));
@@ -80,18 +83,27 @@ fn check_flags(arguments: &BenchArgs) -> Result<(), Failure> {
         BenchCase::Wave => check_wave_flags(&arguments.n, arguments.precision),
         BenchCase::Lj => lj::check_bench_flags(arguments),
         BenchCase::Run => run::check_run_flags(arguments),
+        BenchCase::Scaling => scaling::check_scaling_flags(arguments),
         _ => check_body_memory(&arguments.n),
     }
 }
 
 /// Opens the requested device. `bench checkpoint` runs on the CPU only.
 fn open_device(arguments: &BenchArgs) -> Result<Option<Device>, Failure> {
-    match (arguments.case, arguments.device_args.device) {
+    match (arguments.case, device_choice(arguments)?) {
         (BenchCase::Checkpoint, DeviceChoice::Auto | DeviceChoice::Cpu) => Ok(None),
         (BenchCase::Checkpoint, choice) => {
             Err(Failure::Usage(format!("--device {choice}: bench checkpoint runs on the CPU, expected cpu")))
         }
         (_, choice) => Ok(Device::open(choice)?),
+    }
+}
+
+/// Returns the device of a case that needs one.
+fn device_choice(arguments: &BenchArgs) -> Result<DeviceChoice, Failure> {
+    match &arguments.devices {
+        RunDevices::One(choice) => Ok(*choice),
+        _ => Err(Failure::Usage("several devices are for bench scaling, expected one device".to_owned())),
     }
 }
 
@@ -129,7 +141,8 @@ fn bench_cpu(arguments: &BenchArgs, case: BenchCase, set: InstructionSet) -> Vec
         | BenchCase::Heat
         | BenchCase::Wave
         | BenchCase::Lj
-        | BenchCase::Run => cpu::bench_direct(arguments, set),
+        | BenchCase::Run
+        | BenchCase::Scaling => cpu::bench_direct(arguments, set),
     };
     results.iter().map(Measurement::to_json).collect()
 }

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use cases::{Workload, selected_workloads};
 use scratch::ScratchFolder;
 
-use super::about_cpu;
+use super::{about_cpu, device_choice};
 use crate::args::{BenchArgs, RunCase, limits_for};
 use crate::commands::timing::timing_json;
 use crate::commands::tune::device_request;
@@ -78,7 +78,7 @@ pub fn bench_run(
     let workloads = selected_workloads(arguments, device)?;
     let control = Control {
         limits: limits_for(None),
-        device: device_request(arguments.device_args.device, arguments.no_tuned),
+        device: device_request(device_choice(arguments)?, arguments.no_tuned),
         ..Control::default()
     };
     let signal = StopSignal::install_handlers(&control).map_err(install_failure)?;

@@ -1,0 +1,422 @@
+//! The measurements of one physics, and the model that follows from them.
+
+use std::time::Instant;
+
+use orrery_cluster::{RankTimes, Team, Transport};
+use serde::Serialize;
+
+use super::model::{Line, Link, Messages, StepModel, fit_serial_fraction};
+use super::probe::{LinkTimes, exchange_times, staging_link};
+use super::systems::{Problem, System};
+use super::{Physics, Processors, Rank, rank_counts};
+use crate::LabError;
+
+/// Parts of the size of one rank for which steps are measured.
+const DIVISORS: [usize; 5] = [16, 8, 4, 2, 1];
+/// Most timed steps, in units of [`Pace::unit`](super::systems::Pace::unit).
+const MAX_UNITS: u64 = 256;
+
+/// Steps of some ranks that compute one problem together, and their model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Number of ranks.
+    pub ranks: usize,
+    /// Number of ranks that compute at the same time.
+    pub slots: usize,
+    /// Slices or particles per rank.
+    pub per_rank: usize,
+    /// Seconds of computation per step, from ranks that compute without communication.
+    pub computation_secs: f64,
+    /// Seconds of communication per step, from the times of messages.
+    pub communication_secs: f64,
+    /// Seconds of a step by the model.
+    pub model_secs: f64,
+    /// Measured seconds of a step.
+    pub measured_secs: f64,
+    /// Measured shares of computation, communication and waiting in the time of all ranks.
+    pub shares: [f64; 3],
+    /// Largest computation time of a rank relative to the mean.
+    pub imbalance: f64,
+}
+
+impl Measured {
+    /// Returns the deviation of the model relative to the measured time.
+    pub fn deviation(&self) -> f64 {
+        self.model_secs / self.measured_secs - 1.0
+    }
+}
+
+/// Results of one physics.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScalingStudy {
+    /// The physics.
+    pub physics: Physics,
+    /// Size: nodes along a side of a field, or particles.
+    pub n: usize,
+    /// Whether ranks compute on devices.
+    pub is_on_device: bool,
+    /// Time of a step.
+    pub model: StepModel,
+    /// Slices or particles, and seconds of a step on one rank.
+    pub one_rank: Vec<(f64, f64)>,
+    /// Largest relative deviation of the model from these times.
+    pub one_rank_deviation: f64,
+    /// Times of messages for 2, 4, ... ranks.
+    pub links: Vec<LinkTimes>,
+    /// All measured steps, by ranks and then by size.
+    pub steps: Vec<Measured>,
+    /// Serial fraction of Amdahl's law, fitted to the measured times of the problem of size `n`.
+    /// `None` for one rank.
+    pub serial_fraction: Option<f64>,
+    /// Ranks and slices or particles per rank that need more memory than there is.
+    pub too_large: Vec<(usize, usize)>,
+}
+
+impl ScalingStudy {
+    /// Returns the steps of the problem of size `n`.
+    pub fn strong(&self) -> impl Iterator<Item = &Measured> {
+        self.steps.iter().filter(|step| step.per_rank == self.n / step.ranks)
+    }
+
+    /// Returns the steps with the size `n` per rank.
+    pub fn weak(&self) -> impl Iterator<Item = &Measured> {
+        self.steps.iter().filter(|step| step.per_rank == self.n)
+    }
+
+    /// Returns the steps of the largest number of ranks, by size.
+    pub fn by_size(&self) -> impl Iterator<Item = &Measured> {
+        let most = self.steps.iter().map(|step| step.ranks).max();
+        self.steps.iter().filter(move |step| Some(step.ranks) == most)
+    }
+
+    /// Returns the measured seconds of a step of the problem of size `n` on one rank.
+    pub fn one_rank_secs(&self) -> f64 {
+        self.one_rank.last().map_or(f64::NAN, |(_, secs)| *secs)
+    }
+}
+
+/// A measurement on one rank. All ranks execute the same sequence.
+pub(super) struct Measurement<'a> {
+    rank: Rank<'a>,
+    processors: &'a Processors,
+    physics: Physics,
+    n: usize,
+    progress: &'a mut dyn FnMut(&str),
+    /// Bytes of memory per rank, equal on all ranks.
+    memory: u64,
+}
+
+/// Times of steps of one rank.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copies {
+    secs: f64,
+    steps_per_exchange: u64,
+}
+
+/// Times of steps of several ranks, on the leader.
+#[derive(Clone, Debug, Default)]
+struct Together {
+    secs: f64,
+    times: Vec<RankTimes>,
+}
+
+impl<'a> Measurement<'a> {
+    pub fn new(
+        rank: Rank<'a>,
+        processors: &'a Processors,
+        physics: Physics,
+        n: usize,
+        progress: &'a mut dyn FnMut(&str),
+    ) -> Self {
+        Self { rank, processors, physics, n, progress, memory: u64::MAX }
+    }
+
+    /// Measures everything. Returns the results on rank 0.
+    pub fn run(mut self) -> Result<Option<ScalingStudy>, LabError> {
+        let transport = self.rank.transport;
+        let memory = self.rank.settings.memory.unwrap_or(u64::MAX);
+        self.memory = transport.all_reduce(&[memory], u64::min)?[0];
+        let counts = rank_counts(transport.size());
+        let (model, one_rank) = self.measure_one_rank(&counts)?;
+        let mut study = ScalingStudy {
+            physics: self.physics,
+            n: self.n,
+            is_on_device: self.rank.device.is_some(),
+            model,
+            one_rank_deviation: deviation_of(&model, &one_rank),
+            one_rank,
+            links: Vec::new(),
+            steps: Vec::new(),
+            serial_fraction: None,
+            too_large: Vec::new(),
+        };
+        for &ranks in &counts {
+            self.measure_ranks(ranks, ranks == transport.size(), &mut study)?;
+        }
+        let one = study.one_rank_secs();
+        let relative = |step: &Measured| (step.slots as f64, step.measured_secs / one);
+        let points: Vec<(f64, f64)> = study.strong().filter(|step| step.slots > 1).map(relative).collect();
+        study.serial_fraction = (!points.is_empty()).then(|| fit_serial_fraction(&points));
+        Ok((transport.rank() == 0).then_some(study))
+    }
+
+    fn problem(&self, amount: usize) -> Problem {
+        Problem { physics: self.physics, side: self.n, amount }
+    }
+
+    /// Returns the sizes of the part of a rank, ascending.
+    fn sizes(&self, counts: &[usize]) -> Vec<usize> {
+        let parts = DIVISORS.iter().chain(counts).map(|divisor| self.n / divisor);
+        let mut sizes: Vec<usize> =
+            parts.filter(|&size| size >= self.physics.min_size() / 2 || size == self.n).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Measures one rank with all sizes. Returns the model and the times.
+    fn measure_one_rank(&mut self, counts: &[usize]) -> Result<(StepModel, Vec<(f64, f64)>), LabError> {
+        let (mut times, mut walks, mut steps_per_exchange) = (Vec::new(), Vec::new(), 1);
+        for size in self.sizes(counts) {
+            let Copies { secs, steps_per_exchange: steps } = self.time_copies(1, size)?;
+            times.push((size as f64, secs));
+            steps_per_exchange = steps;
+            if self.physics == Physics::Gravity {
+                walks.push(self.time_walk(size)?);
+            }
+        }
+        let transport = self.rank.transport;
+        let steps_per_exchange = transport.broadcast(0, vec![steps_per_exchange])?[0];
+        let messages = self.problem(self.n).messages(steps_per_exchange);
+        let is_field = matches!(messages, Messages::Borders { .. });
+        let bytes = messages.sent_bytes(self.n as f64, 2);
+        let staging = match self.rank.device.filter(|_| transport.rank() == 0) {
+            Some(device) => Some(staging_link(device, bytes)?),
+            None => None,
+        };
+        transport.barrier()?;
+        let mut model = StepModel {
+            divided: Line::default(),
+            replicated: Line::default(),
+            is_n_log_n: self.physics == Physics::Gravity,
+            messages,
+            overlaps: is_field && self.rank.device.is_some(),
+            staging,
+        };
+        if walks.is_empty() {
+            model.divided = Line::fit(&times);
+        } else {
+            let walks = times.iter().zip(&walks).map(|(&(size, secs), &walk)| (size, walk.min(secs), secs));
+            let divided: Vec<_> = walks.clone().map(|(size, walk, _)| (model.work(size), walk)).collect();
+            let replicated: Vec<_> = walks.map(|(size, walk, secs)| (size, secs - walk)).collect();
+            model.divided = Line::fit(&divided);
+            model.replicated = Line::fit(&replicated);
+        }
+        Ok((model, times))
+    }
+
+    /// Measures some of the ranks together, and adds the results. With `is_all`, all sizes are
+    /// measured, else the problem of size `n` and `n` per rank.
+    fn measure_ranks(
+        &mut self,
+        ranks: usize,
+        is_all: bool,
+        study: &mut ScalingStudy,
+    ) -> Result<(), LabError> {
+        let counts = rank_counts(self.rank.transport.size());
+        let mut sizes = if is_all { self.sizes(&counts) } else { vec![self.n / ranks, self.n] };
+        sizes.retain(|size| *size * ranks >= self.physics.min_size());
+        sizes.dedup();
+        let link = if ranks > 1 { Some(self.measure_link(ranks, study)?) } else { None };
+        let sharing = self.gravity_sharing(ranks, study)?;
+        for per_rank in sizes {
+            let (total, amount) = (self.problem(ranks * per_rank), (ranks * per_rank) as f64);
+            if total.bytes_per_rank(ranks) > self.memory {
+                study.too_large.push((ranks, per_rank));
+                continue;
+            }
+            let known = study.one_rank.iter().find(|(size, _)| ranks == 1 && *size == per_rank as f64);
+            let (computation, together) = match known.copied() {
+                Some((_, secs)) => (secs, Together { secs, times: Vec::new() }),
+                None => {
+                    let computation = match sharing {
+                        Some(sharing) => sharing * study.model.computation_secs(amount, ranks),
+                        None => self.time_copies(ranks, per_rank)?.secs,
+                    };
+                    (computation, self.time_together(ranks, &total)?)
+                }
+            };
+            let communication = link.map_or(0.0, |link| {
+                // The exchange of borders was measured with its copies.
+                let is_field = matches!(study.model.messages, Messages::Borders { .. });
+                let staging = study.model.staging.as_ref().filter(|_| !is_field);
+                study.model.messages.secs(amount, ranks, &link, staging)
+            });
+            let (shares, imbalance) = shares_of(&together.times);
+            study.steps.push(Measured {
+                ranks,
+                slots: self.processors.slots(ranks),
+                per_rank,
+                computation_secs: computation,
+                communication_secs: communication,
+                model_secs: study.model.combined_secs(computation, communication),
+                measured_secs: together.secs,
+                shares,
+                imbalance,
+            });
+        }
+        Ok(())
+    }
+
+    /// Measures the messages of `ranks` ranks, of the length of those of a step.
+    fn measure_link(&mut self, ranks: usize, study: &mut ScalingStudy) -> Result<Link, LabError> {
+        (self.progress)(&format!("{}: messages of {ranks} ranks", self.physics.name()));
+        let messages = &study.model.messages;
+        let sent = messages.sent_bytes(self.n as f64, ranks);
+        let (bytes, device) = match messages {
+            Messages::Borders { bytes, .. } => (*bytes, self.rank.device),
+            Messages::AllGather { .. } => (sent / (ranks - 1) as f64, None),
+            Messages::Ghosts { .. } => (sent / 2.0, None),
+        };
+        let transport = self.rank.transport;
+        let times = transport.first_ranks(ranks).map(|group| exchange_times(&group, device, bytes));
+        let times = times.transpose()?;
+        transport.barrier()?;
+        let link = times.as_ref().map_or(super::DEFAULT_LINK, |times| times.link);
+        study.links.extend(times);
+        Ok(link)
+    }
+
+    /// Returns how much slower a rank computes gravity if all ranks do. `None` for other physics,
+    /// whose parts are measured at all sizes.
+    fn gravity_sharing(&mut self, ranks: usize, study: &ScalingStudy) -> Result<Option<f64>, LabError> {
+        match (self.physics, ranks) {
+            (Physics::Gravity, 1) => Ok(Some(1.0)),
+            (Physics::Gravity, _) => {
+                let copies = self.time_copies(ranks, self.n)?;
+                Ok(Some(copies.secs / study.one_rank_secs()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn time_walk(&self, bodies: usize) -> Result<f64, LabError> {
+        let Rank { transport, device, settings } = self.rank;
+        let seconds = match transport.rank() {
+            0 => self.problem(bodies).walk_secs(device, settings.repeats)?,
+            _ => 1.0,
+        };
+        transport.barrier()?;
+        Ok(seconds)
+    }
+
+    /// Times steps of `ranks` ranks that each compute a whole problem of `amount`. All ranks must
+    /// call it. The times are those of the slowest rank, and 0 on ranks that do not take part.
+    fn time_copies(&mut self, ranks: usize, amount: usize) -> Result<Copies, LabError> {
+        let elements = self.physics.elements();
+        let name = self.physics.name();
+        (self.progress)(&format!("{name}: {amount} {elements} on each of {ranks} ranks"));
+        let Rank { transport, device, .. } = self.rank;
+        let problem = self.problem(amount);
+        let copies = transport.first_ranks(ranks).map(|group| {
+            let timed =
+                problem.run(&Team::alone(), device, |system| self.time_copy(&group, &problem, system));
+            timed.map(|timed| timed.expect("a rank alone leads"))
+        });
+        let copies = copies.transpose()?;
+        transport.barrier()?;
+        Ok(copies.unwrap_or_default())
+    }
+
+    fn time_copy(
+        &self,
+        group: &Transport,
+        problem: &Problem,
+        system: &mut dyn System,
+    ) -> Result<Copies, LabError> {
+        system.advance(problem.pace().warm_up)?;
+        let mut slowest = |steps: u64| {
+            group.barrier()?;
+            let start = Instant::now();
+            system.advance(steps)?;
+            Ok::<_, LabError>(group.all_reduce(&[start.elapsed().as_secs_f64()], f64::max)?[0])
+        };
+        let unit = problem.pace().unit;
+        let steps = self.step_count(slowest(unit)?, unit);
+        let mut secs = f64::INFINITY;
+        for _ in 0..self.rank.settings.repeats {
+            secs = secs.min(slowest(steps)? / steps as f64);
+        }
+        Ok(Copies { secs, steps_per_exchange: system.steps_per_exchange() })
+    }
+
+    /// Times steps of a problem that `ranks` ranks compute together. All ranks must call it. Rank 0
+    /// returns the times.
+    fn time_together(&mut self, ranks: usize, problem: &Problem) -> Result<Together, LabError> {
+        let elements = self.physics.elements();
+        let name = self.physics.name();
+        (self.progress)(&format!("{name}: {} {elements} on {ranks} ranks together", problem.amount));
+        let Rank { transport, device, .. } = self.rank;
+        let timed = transport.first_ranks(ranks).map(|group| {
+            let team = Team::new(&group);
+            problem.run(&team, device, |system| self.time_team(&team, problem, system))
+        });
+        let timed = timed.transpose()?.flatten();
+        transport.barrier()?;
+        Ok(timed.unwrap_or_default())
+    }
+
+    fn time_team(
+        &self,
+        team: &Team,
+        problem: &Problem,
+        system: &mut dyn System,
+    ) -> Result<Together, LabError> {
+        let pace = problem.pace();
+        system.advance(pace.warm_up)?;
+        let start = Instant::now();
+        system.advance(pace.unit)?;
+        let steps = self.step_count(start.elapsed().as_secs_f64(), pace.unit);
+        let mut fastest = Together { secs: f64::INFINITY, times: Vec::new() };
+        for _ in 0..self.rank.settings.repeats {
+            team.start_times()?;
+            let start = Instant::now();
+            system.advance(steps)?;
+            let secs = start.elapsed().as_secs_f64() / steps as f64;
+            let times = team.times()?;
+            if secs < fastest.secs {
+                fastest = Together { secs, times };
+            }
+        }
+        Ok(fastest)
+    }
+
+    /// Returns the number of steps of a timed run, if `unit` steps take `unit_secs`.
+    fn step_count(&self, unit_secs: f64, unit: u64) -> u64 {
+        let units = (self.rank.settings.run_secs / unit_secs.max(1e-9)).ceil() as u64;
+        unit * units.clamp(1, MAX_UNITS)
+    }
+}
+
+/// Returns the largest relative deviation of the model from the times of one rank.
+fn deviation_of(model: &StepModel, times: &[(f64, f64)]) -> f64 {
+    let deviations = times.iter().map(|&(size, secs)| (model.computation_secs(size, 1) / secs - 1.0).abs());
+    deviations.fold(0.0, |largest: f64, deviation| {
+        if deviation.is_nan() || largest.is_nan() { f64::NAN } else { largest.max(deviation) }
+    })
+}
+
+/// Returns the shares of computation, communication and waiting in the times of all ranks, and the
+/// largest computation time relative to the mean. Without times a rank only computes.
+pub(super) fn shares_of(times: &[RankTimes]) -> ([f64; 3], f64) {
+    let sum = |part: fn(&RankTimes) -> std::time::Duration| {
+        times.iter().map(|times| part(times).as_secs_f64()).sum::<f64>()
+    };
+    let parts = [sum(|t| t.computation), sum(|t| t.communication), sum(|t| t.waiting)];
+    let all: f64 = parts.iter().sum();
+    if all <= 0.0 {
+        return ([1.0, 0.0, 0.0], 1.0);
+    }
+    let most = times.iter().map(|times| times.computation.as_secs_f64()).fold(0.0, f64::max);
+    (parts.map(|part| part / all), most * times.len() as f64 / parts[0].max(f64::MIN_POSITIVE))
+}

@@ -1,0 +1,163 @@
+//! Tests of the measurement on threads, and of its report.
+
+use std::time::Duration;
+
+use orrery_cluster::{RankTimes, threads};
+
+use super::model::{Line, Messages, StepModel};
+use super::report::largest_deviation;
+use super::study::shares_of;
+use super::*;
+
+const SETTINGS: ScalingSettings = ScalingSettings { threads: 1, repeats: 1, run_secs: 0.0, memory: None };
+
+fn measured(ranks: usize, per_rank: usize, model_secs: f64, measured_secs: f64) -> Measured {
+    Measured {
+        ranks,
+        slots: ranks,
+        per_rank,
+        computation_secs: model_secs,
+        communication_secs: 1e-5,
+        model_secs,
+        measured_secs,
+        shares: [0.8, 0.15, 0.05],
+        imbalance: 1.02,
+    }
+}
+
+fn example() -> ScalingStudy {
+    ScalingStudy {
+        physics: Physics::Wave,
+        n: 256,
+        is_on_device: false,
+        model: StepModel {
+            divided: Line { fixed: 1e-5, per_unit: 1e-4 },
+            replicated: Line::default(),
+            is_n_log_n: false,
+            messages: Messages::Borders { bytes: 1e6, steps: 1.0, min_slices: 9.0 },
+            overlaps: false,
+            staging: None,
+        },
+        one_rank: vec![(128.0, 0.0128), (256.0, 0.0256)],
+        one_rank_deviation: 0.01,
+        links: vec![LinkTimes { ranks: 2, times: vec![(8.0, 2e-6), (1e6, 2e-4)], link: DEFAULT_LINK }],
+        steps: vec![
+            measured(1, 256, 0.0256, 0.0256),
+            measured(2, 128, 0.0129, 0.0134),
+            measured(2, 256, 0.0257, 0.0200),
+        ],
+        serial_fraction: Some(0.03),
+        too_large: vec![(4, 256)],
+    }
+}
+
+#[test]
+fn tables_fit_into_80_columns_and_report_the_largest_deviation() {
+    let lines = physics_lines(&example(), &DEFAULT_LINK);
+    for line in &lines {
+        assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+    }
+    let text = lines.join("\n");
+    // 25.7 ms instead of 20 ms.
+    assert!(text.contains("largest deviation of strong and weak scaling 29%, NOT within 15%"), "{text}");
+    assert!(text.contains("serial fraction 3%, speedup at most 33.3"), "{text}");
+    assert!(text.contains("not measured, too large for the memory: 4 ranks x 256 planes"), "{text}");
+    // 96% of the ideal speed: 25.6 / (2 x 13.4).
+    assert!(lines.iter().any(|line| line.starts_with("      2     2       128") && line.ends_with("96%")));
+    // Slabs of 9 planes: 28 ranks.
+    let row = |ranks: &str| lines.iter().find(|line| line.trim_start().starts_with(ranks)).unwrap();
+    assert!(row("32 ").contains(" - "), "{}", row("32 "));
+}
+
+#[test]
+fn a_time_that_is_no_number_is_a_deviation_that_is_none() {
+    assert!((largest_deviation(&example()) - 0.285).abs() < 1e-12);
+    let mut study = example();
+    study.steps.push(measured(2, 128, f64::NAN, 0.01));
+    assert!(largest_deviation(&study).is_nan());
+}
+
+#[test]
+fn plots_show_computation_communication_and_efficiency() {
+    let study = example();
+    let svg = plot(&study, "two cores").to_svg();
+    for text in ["computation", "communication", "step of 2 ranks, measured", "planes per rank"] {
+        assert!(svg.contains(&format!(">{text}<")), "{text}");
+    }
+    let svg = efficiency_plot(&[study], &DEFAULT_LINK, "two cores").to_svg();
+    assert!(svg.contains(">wave, strong<") && svg.contains(">wave, weak<") && !svg.contains("NaN"));
+}
+
+#[test]
+fn json_has_measured_times_and_predictions() {
+    let value = to_json(&example(), &DEFAULT_LINK);
+    assert_eq!(value["physics"], "wave");
+    assert_eq!(value["steps"][1]["measured_secs"], 0.0134);
+    assert_eq!(value["prediction"]["ranks"][0]["ranks"], 8);
+    assert!(value["prediction"]["ranks"][0]["strong"]["efficiency"].as_f64().unwrap() > 0.8);
+    assert!(value["prediction"]["ranks"][5]["strong"].is_null());
+}
+
+#[test]
+fn ranks_double_and_end_with_all() {
+    assert_eq!(rank_counts(1), [1]);
+    assert_eq!(rank_counts(2), [1, 2]);
+    assert_eq!(rank_counts(6), [1, 2, 4, 6]);
+    assert_eq!(rank_counts(8), [1, 2, 4, 8]);
+}
+
+#[test]
+fn ranks_that_share_processors_compute_one_after_the_other() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    // Four ranks on two cores of one computer, and two on another.
+    let cores = Processors { names: names(&["a", "a", "a", "a", "b", "b"]), capacity: 2 };
+    assert_eq!([1, 2, 4, 5, 6].map(|ranks| cores.slots(ranks)), [1, 2, 2, 3, 4]);
+    // Three ranks on two devices.
+    let devices = Processors { names: names(&["cuda:0", "cuda:1", "cuda:0"]), capacity: 1 };
+    assert_eq!([1, 2, 3].map(|ranks| devices.slots(ranks)), [1, 2, 2]);
+}
+
+#[test]
+fn shares_are_those_of_all_ranks() {
+    let times = |computation, communication, waiting| RankTimes {
+        computation: Duration::from_millis(computation),
+        communication: Duration::from_millis(communication),
+        waiting: Duration::from_millis(waiting),
+        ..RankTimes::default()
+    };
+    let (shares, imbalance) = shares_of(&[times(60, 20, 20), times(20, 20, 60)]);
+    assert_eq!(shares, [0.4, 0.2, 0.4]);
+    assert!((imbalance - 1.5).abs() < 1e-12);
+    assert_eq!(shares_of(&[]), ([1.0, 0.0, 0.0], 1.0));
+}
+
+/// Every rank measures the same sequence, on the CPU and on a device.
+#[test]
+fn ranks_measure_all_physics_together() {
+    let device = crate::test_device();
+    let sizes =
+        [(Physics::Wave, 32), (Physics::Heat, 64), (Physics::Gravity, 512), (Physics::LennardJones, 2048)];
+    for (physics, n) in sizes {
+        // Compiling the kernels of other physics takes too long for this test.
+        let devices = [None, device.as_ref().filter(|_| physics == Physics::Wave)];
+        for device in devices.into_iter().take(if physics == Physics::Wave { 2 } else { 1 }) {
+            let studies = threads::run(2, |transport| {
+                let rank = Rank { transport, device, settings: SETTINGS };
+                let processors = Processors::find(&rank)?;
+                measure(&rank, &processors, physics, n, &mut |_| {})
+            });
+            let mut studies = studies.unwrap();
+            assert!(studies.pop().unwrap().is_none());
+            let study = studies.pop().unwrap().unwrap();
+            assert_eq!(study.links.len(), 1);
+            let strong: Vec<usize> = study.strong().map(|step| step.ranks).collect();
+            assert_eq!(strong, [1, 2], "{physics:?}");
+            assert_eq!(study.weak().count(), 2);
+            for step in &study.steps {
+                assert!(step.measured_secs > 0.0 && step.model_secs > 0.0, "{step:?}");
+                assert_eq!(step.communication_secs > 0.0, step.ranks > 1, "{step:?}");
+            }
+            assert!(physics_lines(&study, &DEFAULT_LINK).iter().all(|line| line.chars().count() <= 80));
+        }
+    }
+}
