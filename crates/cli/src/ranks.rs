@@ -190,9 +190,9 @@ fn follow_in_thread(
     Ok(catch_panic(|| pool.install(|| team::follow(&team, &settings)))??)
 }
 
-/// Returns the number of threads of `--threads`, `requested`, or else the cores of this rank divided by the
-/// ranks that may use the same cores. `None` leaves the choice to RAYON_NUM_THREADS. All ranks must
-/// call it.
+/// Returns the number of threads of `--threads`, `requested`, or else the cores of this rank
+/// divided by the ranks that may use the same cores. `None` leaves the choice to RAYON_NUM_THREADS.
+/// All ranks must call it.
 pub fn threads_of_process(
     requested: Option<u32>,
     transport: &Transport,

@@ -83,8 +83,8 @@ impl Transport {
     /// Returns the group of the first `count` ranks, or `None` on the ranks outside it. These may
     /// wait, for example in a barrier of the whole group.
     ///
-    /// The ranks of the group share tags, counters and aborts with the whole group. Messages between
-    /// two ranks have one order, so all ranks must use both groups in the same order.
+    /// The ranks of the group share tags, counters and aborts with the whole group. Messages
+    /// between two ranks have one order, so all ranks must use both groups in the same order.
     ///
     /// # Panics
     /// If `count` is 0, or larger than the number of ranks.

@@ -84,7 +84,8 @@ pub struct BenchArgs {
     /// Physics to measure, such as wave,lj [default: all]
     #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',', help_heading = SCALING_OPTIONS)]
     pub physics: Vec<ScalingPhysics>,
-    /// Bandwidth of the link of a GPU per direction, for the prediction [default: 50, InfiniBand NDR]
+    /// Bandwidth of the link of a GPU per direction, for the prediction [default: 50, InfiniBand
+    /// NDR]
     #[arg(long, value_name = "GB/S", allow_hyphen_values = true, help_heading = SCALING_OPTIONS)]
     pub link_gb_per_s: Option<f64>,
     /// Latency of the link in microseconds, for the prediction [default: 5]

@@ -25,9 +25,9 @@ pub(super) fn busy_time(has_core: bool) -> Duration {
     if has_core { BUSY_ON_OWN_CORE } else { BUSY_ON_SHARED_CORE }
 }
 
-/// Returns the time after which tests sleep while messages with this number of bytes move. MPI moves
-/// long messages in fragments and only during tests: sleeps between them would reduce the rate to a
-/// tenth.
+/// Returns the time after which tests sleep while messages with this number of bytes move. MPI
+/// moves long messages in fragments and only during tests: sleeps between them would reduce the
+/// rate to a tenth.
 pub(super) fn busy_time_of_bytes(has_core: bool, bytes: usize) -> Duration {
     let moving = if has_core { Duration::from_secs_f64(bytes as f64 / SLOWEST_RATE) } else { Duration::ZERO };
     busy_time(has_core) + moving

@@ -243,8 +243,8 @@ impl Ranks {
         Ok(self.team.start_times()?)
     }
 
-    /// Returns the times of all ranks during steps, or nothing if there is only one. `own` are those
-    /// of rank 0.
+    /// Returns the times of all ranks during steps, or nothing if there is only one. `own` are
+    /// those of rank 0.
     pub(crate) fn times(&self, own: RankTimes) -> Result<Vec<RankTimes>, EngineError> {
         if self.size() == 1 {
             return Ok(Vec::new());

@@ -1,7 +1,7 @@
 //! Scaling with the number of ranks: measured, modelled, and predicted for many GPUs.
 //!
-//! All ranks call [`measure`]. For 1, 2, 4, ... ranks, the first ones take part and the others wait.
-//! Two kinds of times are measured:
+//! All ranks call [`measure`]. For 1, 2, 4, ... ranks, the first ones take part and the others
+//! wait. Two kinds of times are measured:
 //!
 //! - **Copies.** Each rank computes a whole problem of the size of its part, without communication,
 //!   while the others do the same. This is the computation of a part on a machine where ranks share

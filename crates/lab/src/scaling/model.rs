@@ -2,15 +2,15 @@
 //!
 //! | part | seconds |
 //! |---|---|
-//! | computation | c(w / P) + r(n), where c is that of the work w which ranks divide, and r that of the work which every rank repeats |
+//! | computation | c(w / P) + r(n), where c is that of the work w which ranks divide, and r that of
+//! the work which every rank repeats |
 //! | one message | latency + bytes / bandwidth |
 //! | borders of slabs | one message for all neighbours, of which there are min(P - 1, 2) |
 //! | all-gather of results | P - 1 messages of n / P results, and log2 P short ones |
 //! | ghosts of particles | one message for both sides, and log2 P short ones |
 //! | step | computation + communication, or the larger of the two if they overlap |
-//!
-//! c and r are straight lines through the times of one rank. The work w is n, except for the walk of
-//! a tree, where it is n log2 n.
+//!  c and r are straight lines through the times of one rank. The work w is n, except for the walk
+//! of a tree, where it is n log2 n.
 
 use serde::Serialize;
 

@@ -9,7 +9,7 @@ fn assert_near(found: f64, expected: f64) {
 
 /// Deviations of alternating sign.
 fn noisy(points: &[(f64, f64)], relative: f64) -> Vec<(f64, f64)> {
-    let sign = |k: usize| if k % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |k: usize| if k.is_multiple_of(2) { 1.0 } else { -1.0 };
     points.iter().enumerate().map(|(k, &(x, y))| (x, y * (1.0 + sign(k) * relative))).collect()
 }
 

@@ -46,8 +46,8 @@ impl GhostCounts {
         ranges_of(&self.received, bits)
     }
 
-    /// Exchanges positions with those ranks for which `is_included`. The numbers of all ranks follow
-    /// one another in `outgoing` and `incoming`.
+    /// Exchanges positions with those ranks for which `is_included`. The numbers of all ranks
+    /// follow one another in `outgoing` and `incoming`.
     pub(in crate::lennard_jones) fn exchange(
         &self,
         transport: &Transport,

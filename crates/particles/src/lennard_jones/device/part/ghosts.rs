@@ -5,8 +5,8 @@
 //! host does not wait for the devices then. All others copy through page-locked memory.
 //!
 //! The owner writes its next message after the next drift, when all ranks have agreed on the result
-//! of that drift. Their copies come before it in their queues, so no message is overwritten early. A
-//! rank without particles does not wait for its queue, but it does not use its ghosts either.
+//! of that drift. Their copies come before it in their queues, so no message is overwritten early.
+//! A rank without particles does not wait for its queue, but it does not use its ghosts either.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -153,8 +153,8 @@ mod tests {
     use crate::lennard_jones::sample::{MELT_DT, melt, melt_settings};
     use crate::lennard_jones::slab::{SlabFluid, share_particles};
 
-    /// Returns the particles after some steps of three ranks. `may_copy` chooses the ranks that copy
-    /// from device to device.
+    /// Returns the particles after some steps of three ranks. `may_copy` chooses the ranks that
+    /// copy from device to device.
     fn moved_melt(device: &Device, may_copy: fn(&Device, &Device) -> bool) -> FluidParticles {
         let (particles, settings) = (melt(1000), melt_settings());
         let strategy = FluidStrategy::default_for(device, particles.len(), &settings);
