@@ -44,7 +44,7 @@ fn example() -> ScalingStudy {
         steps: vec![
             measured(1, 256, 0.0256, 0.0256),
             measured(2, 128, 0.0129, 0.0134),
-            measured(2, 256, 0.0257, 0.0200),
+            measured(2, 256, 0.0257, 0.0199),
         ],
         serial_fraction: Some(0.03),
         too_large: vec![(4, 256)],
@@ -58,7 +58,7 @@ fn tables_fit_into_80_columns_and_report_the_largest_deviation() {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
     }
     let text = lines.join("\n");
-    // 25.7 ms instead of 20 ms.
+    // 25.7 ms instead of 19.9 ms.
     assert!(text.contains("largest deviation of strong and weak scaling 29%, NOT within 15%"), "{text}");
     assert!(text.contains("serial fraction 3%, speedup at most 33.3"), "{text}");
     assert!(text.contains("not measured, too large for the memory: 4 ranks x 256 planes"), "{text}");
@@ -71,7 +71,7 @@ fn tables_fit_into_80_columns_and_report_the_largest_deviation() {
 
 #[test]
 fn a_time_that_is_no_number_is_a_deviation_that_is_none() {
-    assert!((largest_deviation(&example()) - 0.285).abs() < 1e-12);
+    assert!((largest_deviation(&example()) - (0.0257 / 0.0199 - 1.0)).abs() < 1e-12);
     let mut study = example();
     study.steps.push(measured(2, 128, f64::NAN, 0.01));
     assert!(largest_deviation(&study).is_nan());
@@ -126,7 +126,7 @@ fn shares_are_those_of_all_ranks() {
         ..RankTimes::default()
     };
     let (shares, imbalance) = shares_of(&[times(60, 20, 20), times(20, 20, 60)]);
-    assert_eq!(shares, [0.4, 0.2, 0.4]);
+    assert!(shares.iter().zip([0.4, 0.2, 0.4]).all(|(share, expected)| (share - expected).abs() < 1e-12));
     assert!((imbalance - 1.5).abs() < 1e-12);
     assert_eq!(shares_of(&[]), ([1.0, 0.0, 0.0], 1.0));
 }
