@@ -1,7 +1,7 @@
 //! Seconds per leapfrog step of the tree: one rank with two threads, and two ranks with one each.
 //! Before, the stages of one evaluation with one and with two threads: every rank builds the tree.
 //!
-//! `N=1000000 STEPS=5 cargo bench -p orrery-particles --bench team`
+//! `cargo bench -p orrery-particles --bench team -- 1000000 5` for 1,000,000 bodies and 5 steps.
 
 use std::time::Instant;
 
@@ -59,8 +59,9 @@ fn print_stages(settings: &GravitySettings, Particles { position, mass, .. }: &P
 }
 
 fn main() {
-    let n = std::env::var("N").map_or(1_000_000, |n| n.parse().unwrap());
-    let steps = std::env::var("STEPS").map_or(5, |n| n.parse().unwrap());
+    let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u32>().ok());
+    let n = numbers.next().unwrap_or(1_000_000) as usize;
+    let steps = numbers.next().unwrap_or(5);
     let settings = GravitySettings {
         g: 1.0,
         eps: 1e-3,

@@ -28,7 +28,7 @@ pub const SIGNALS: Table = &[
 pub const ENVIRONMENT: Table = &[
     ("ORRERY_CACHE_DIR", "cache of kernels and tunings [default: ~/.cache/orrery]"),
     ("ORRERY_MPI_LIBRARY", "libmpi of the MPI launcher, if another one is found"),
-    ("ORRERY_DEBUG=1", "wait after each kernel launch, to find the kernel that fails"),
+    ("ORRERY_DEBUG=1", "wait after each launch, to find the kernel that fails"),
 ];
 
 /// Files and folders that the program reads or writes, for the manual page.
