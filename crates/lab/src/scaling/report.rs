@@ -141,7 +141,7 @@ fn format_time(secs: f64) -> String {
 }
 
 fn format_deviation(deviation: f64) -> String {
-    format!("{:+.0}%", 100.0 * deviation)
+    if deviation >= 10.0 { "> 999%".to_owned() } else { format!("{:+.0}%", 100.0 * deviation) }
 }
 
 fn amdahl_lines(study: &ScalingStudy) -> Vec<String> {
@@ -149,10 +149,10 @@ fn amdahl_lines(study: &ScalingStudy) -> Vec<String> {
         return wrap_text("Amdahl's law is not fitted: the ranks do not compute at the same time", WIDTH);
     };
     let limit = if fraction > 0.0 { format_number(1.0 / fraction) } else { "unlimited".to_owned() };
-    vec![format!(
-        "Amdahl's law fitted to these times: serial fraction {}, speedup at most {limit}",
-        format_percent(Some(fraction))
-    )]
+    let fraction = format_percent(Some(fraction));
+    let text =
+        format!("Amdahl's law fitted to these times: serial fraction {fraction}, speedup at most {limit}");
+    wrap_text(&text, WIDTH)
 }
 
 /// Formats computation and communication over the size of a part.

@@ -53,8 +53,11 @@ fn example() -> ScalingStudy {
 
 #[test]
 fn tables_fit_into_80_columns_and_report_the_largest_deviation() {
+    let mut ideal = example();
+    ideal.serial_fraction = Some(0.0);
+    ideal.steps.push(measured(2, 512, 3.1, 0.0001));
     let lines = physics_lines(&example(), &DEFAULT_LINK);
-    for line in &lines {
+    for line in lines.iter().chain(&physics_lines(&ideal, &DEFAULT_LINK)) {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
     }
     let text = lines.join("\n");
