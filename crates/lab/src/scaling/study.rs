@@ -206,7 +206,8 @@ impl<'a> Measurement<'a> {
         if walks.is_empty() {
             model.divided = Line::fit(&times);
         } else {
-            // Noise can make the walk alone slower than the fastest step. The fit needs times above 0.
+            // Noise can make the walk alone slower than the fastest step. The fit needs times above
+            // 0.
             let walks = times.iter().zip(&walks);
             let walks = walks.map(|(&(size, secs), &walk)| (size, walk.min(0.99 * secs), secs));
             let divided: Vec<_> = walks.clone().map(|(size, walk, _)| (model.work(size), walk)).collect();
