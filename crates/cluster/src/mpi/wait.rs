@@ -26,8 +26,7 @@ pub(super) fn busy_time(has_core: bool) -> Duration {
 }
 
 /// Returns the time after which tests sleep while messages with this number of bytes move. MPI
-/// moves long messages in fragments and only during tests: sleeps between them would reduce the
-/// rate to a tenth.
+/// moves long messages in fragments and only during tests, so sleeps between them reduce the rate.
 pub(super) fn busy_time_of_bytes(has_core: bool, bytes: usize) -> Duration {
     let moving = if has_core { Duration::from_secs_f64(bytes as f64 / SLOWEST_RATE) } else { Duration::ZERO };
     busy_time(has_core) + moving
