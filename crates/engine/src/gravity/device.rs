@@ -11,7 +11,7 @@ use crate::control::RunEvent;
 use crate::error::EngineError;
 use crate::system::ReportFn;
 
-/// Checks that the selected device has enough memory for `n` bodies. If it has not,
+/// Checks that the selected device has enough memory for `n` bodies on one rank. If it has not,
 /// [`DeviceChoice::Auto`] falls back to the CPU and any other choice is an error.
 pub fn ensure_memory(
     selected: ComputeDevice,
@@ -21,7 +21,7 @@ pub fn ensure_memory(
     integrator: IntegratorChoice,
 ) -> Result<ComputeDevice, EngineError> {
     compute_device::ensure_memory(selected, choice, body_count(n as u64), |device| {
-        needed_bytes(device, n as u64, settings, integrator)
+        needed_bytes(device, n as u64, settings, integrator, 1)
     })
 }
 

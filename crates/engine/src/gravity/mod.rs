@@ -50,6 +50,8 @@ pub(crate) const POST_MORTEM: &str = "post-mortem.hdf5";
 pub struct GravitySystem {
     bodies: Bodies,
     integrator: IntegratorChoice,
+    /// Number of ranks that compute the bodies, or will do so.
+    ranks: usize,
     /// True if the state after the next call of `advance` will be measured.
     is_measure_requested: bool,
 }
@@ -71,7 +73,12 @@ pub(crate) fn body_count(count: u64) -> Size {
 
 impl GravitySystem {
     fn new(bodies: Bodies, integrator: IntegratorChoice) -> Self {
-        Self { bodies, integrator, is_measure_requested: false }
+        Self { bodies, integrator, ranks: 1, is_measure_requested: false }
+    }
+
+    /// Sets the number of ranks, on which the memory of a device depends.
+    pub(crate) fn with_ranks(self, ranks: usize) -> Self {
+        Self { ranks, ..self }
     }
 
     /// Returns the bodies.
@@ -130,7 +137,7 @@ impl GravitySystem {
     pub(crate) fn ahead(&self, dt: f64) -> Result<Self, SystemError> {
         let mut bodies = self.bodies.try_clone()?;
         self.integrator.step(&mut bodies, dt)?;
-        Ok(Self::new(bodies, self.integrator))
+        Ok(Self::new(bodies, self.integrator).with_ranks(self.ranks))
     }
 
     fn snapshot(&self, particles: Particles, labels: &SnapshotLabels<'_>) -> Snapshot {
@@ -181,7 +188,7 @@ impl Dynamics for GravitySystem {
     }
 
     fn device_bytes(&self, device: &Device) -> u64 {
-        needed_bytes(device, self.bodies.len() as u64, self.bodies.settings(), self.integrator)
+        needed_bytes(device, self.bodies.len() as u64, self.bodies.settings(), self.integrator, self.ranks)
     }
 
     fn adaptive_step(&self, eta: f64) -> Result<f64, SystemError> {

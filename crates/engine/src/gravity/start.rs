@@ -57,7 +57,7 @@ pub(crate) fn start(
     let bodies = bodies
         .and_then(|bodies| bodies.check_finite().map(|()| bodies))
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
-    Ok((case, GravitySystem::new(bodies, integrator)))
+    Ok((case, GravitySystem::new(bodies, integrator).with_ranks(control.ranks.size())))
 }
 
 /// Returns what a run of `case` would need. Bodies from a file are counted and checked by reading
@@ -80,7 +80,9 @@ pub(crate) fn plan(
     case.time.start = start;
     let (settings, integrator) = (settings(gravity, case.time.step), gravity.integrator);
     let selected = ensure_memory(selected, control, n, &settings, integrator)?;
-    let device_bytes = selected.device.as_ref().map(|device| needed_bytes(device, n, &settings, integrator));
+    let ranks = control.ranks.size();
+    let device_bytes =
+        selected.device.as_ref().map(|device| needed_bytes(device, n, &settings, integrator, ranks));
     let host_bytes = n.saturating_mul(BYTES_PER_BODY);
     Ok(Plan { case, size: body_count(n), host_bytes, selected, device_bytes })
 }
@@ -94,7 +96,8 @@ fn ensure_memory(
     integrator: IntegratorChoice,
 ) -> Result<ComputeDevice, EngineError> {
     compute_device::ensure_memory(selected, control.device.choice, body_count(n), |device| {
-        needed_bytes(device, n, settings, integrator).saturating_mul(control.ranks.ranks_on_device())
+        let bytes = needed_bytes(device, n, settings, integrator, control.ranks.size());
+        bytes.saturating_mul(control.ranks.ranks_on_device())
     })
 }
 

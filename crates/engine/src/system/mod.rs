@@ -169,11 +169,12 @@ impl System {
     /// Sets the number of ranks that will compute the system of `case`.
     pub(crate) fn with_ranks(self, case: &Case, ranks: usize) -> Self {
         match (self, &case.physics) {
+            (Self::Gravity(system), _) => Self::Gravity(system.with_ranks(ranks)),
             (Self::Heat(system), _) => Self::Heat(system.with_ranks(ranks)),
             (Self::Wave(system), Physics::Wave(wave)) => Self::Wave(system.with_ranks(case, wave, ranks)),
             (Self::Fluid(system), _) => Self::Fluid(system.with_ranks(ranks)),
-            // All other systems need the same memory on every rank.
-            (system, _) => system,
+            // A wave always has the case of a wave.
+            (system @ Self::Wave(_), _) => system,
         }
     }
 

@@ -45,15 +45,17 @@ fn energy_strategy(device: &Device, n: usize, strategy: &DeviceStrategy) -> Opti
     (precision != direct.precision).then(|| DirectDeviceStrategy::default_for(device, n, precision).into())
 }
 
-/// Returns an upper bound of the bytes that a run of `n` bodies needs on `device`.
+/// Returns an upper bound of the bytes that each of `ranks` ranks needs on `device` for a run of
+/// `n` bodies.
 ///
 /// They are for the state, a copy of it for output between two steps, energies, bins of pictures,
-/// and the scratch memory of the solvers.
+/// the scratch memory of the solvers, and the exchange of forces if there are several ranks.
 pub fn needed_bytes(
     device: &Device,
     n: u64,
     settings: &GravitySettings,
     integrator: IntegratorChoice,
+    ranks: usize,
 ) -> u64 {
     // Columns of f64: the mass, the potential and three vectors, three vectors, one vector and the
     // potential. Hermite's method adds the jerk and four vectors at the start of the step, for the
@@ -61,17 +63,24 @@ pub fn needed_bytes(
     const STATE_COLUMNS: u64 = 11;
     const COPY_COLUMNS: u64 = 9;
     const ENERGY_COLUMNS: u64 = 4;
-    let jerk_columns = if integrator == IntegratorChoice::Hermite4 { 2 * (3 + 12) } else { 0 };
+    let has_jerks = integrator == IntegratorChoice::Hermite4;
+    let jerk_columns = if has_jerks { 2 * (3 + 12) } else { 0 };
+    // Forces and potentials, or forces and jerks.
+    let exchange_columns = match (ranks, has_jerks) {
+        (1, _) => 0,
+        (_, false) => 4,
+        (_, true) => 6,
+    };
+    let columns = STATE_COLUMNS + COPY_COLUMNS + ENERGY_COLUMNS + jerk_columns + exchange_columns;
     // 2^40 bodies exceed any memory, and products with it do not overflow.
     let bounded = n.min(1 << 40) as usize;
     let forces = DeviceStrategy::resolve(device, bounded, settings);
     let solvers = [Some(forces), energy_strategy(device, bounded, &forces)];
-    solvers.into_iter().flatten().map(|strategy| strategy.scratch_bytes(device, bounded)).fold(
-        n.saturating_mul(
-            8 * (STATE_COLUMNS + COPY_COLUMNS + ENERGY_COLUMNS + jerk_columns) + bins::BYTES_PER_BODY,
-        ),
-        u64::saturating_add,
-    )
+    solvers
+        .into_iter()
+        .flatten()
+        .map(|strategy| strategy.scratch_bytes(device, bounded))
+        .fold(n.saturating_mul(8 * columns + bins::BYTES_PER_BODY), u64::saturating_add)
 }
 
 /// Solvers, shared by copies of the bodies.
@@ -151,5 +160,54 @@ impl Energies {
         let strategy = energy_strategy(device, n, &setup.strategy);
         let solver = strategy.map(|strategy| DeviceSolver::new(device, n, &strategy)).transpose()?;
         Ok(Self { solver, acceleration: zeros(device, n)?, potential: device.zeros(n)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orrery_cluster::{Team, threads};
+    use orrery_device::testing::test_devices_with_f64;
+    use orrery_model::ic::Plummer;
+
+    use super::*;
+    use crate::bodies::{Bodies, BodiesError, BodiesTeam, State, follow};
+    use crate::settings::{Acceptance, SolverChoice};
+
+    /// Returns the bytes of the exchange on rank 0 of two, after a step and a potential energy.
+    fn exchange_bytes(setup: &DeviceSetup, settings: &GravitySettings, integrator: IntegratorChoice) -> u64 {
+        let bytes = threads::run(2, |transport| {
+            let team = Team::new(transport);
+            if !team.is_leader() {
+                return follow(&team, Some(&setup.device)).map(|()| 0);
+            }
+            let particles = Plummer { n: N, ..Plummer::default() }.generate(1.0).unwrap();
+            let mut bodies = Bodies::new_on_team(&BodiesTeam::lead(&team), particles, settings, Some(setup))?;
+            integrator.step(&mut bodies, 0.001)?;
+            bodies.potential_energy()?;
+            let State::Device(on_device) = &bodies.state else { unreachable!("the setup has a device") };
+            let solvers = on_device.solvers();
+            Ok::<_, BodiesError>(solvers.gather.as_ref().unwrap().device_bytes())
+        });
+        bytes.unwrap()[0]
+    }
+
+    const N: usize = 100;
+
+    #[test]
+    fn ranks_need_the_bytes_of_their_exchange() {
+        for device in test_devices_with_f64() {
+            for (solver, integrator) in [
+                (SolverChoice::Direct, IntegratorChoice::Leapfrog),
+                (SolverChoice::Direct, IntegratorChoice::Hermite4),
+                (SolverChoice::Tree, IntegratorChoice::Leapfrog),
+            ] {
+                let (acceptance, precision) = (Acceptance::default(), Precision::Double);
+                let settings = GravitySettings { g: 1.0, eps: 0.01, solver, acceptance, precision };
+                let setup = DeviceSetup::new(&device, N, &settings);
+                let needed_on = |ranks| needed_bytes(&device, N as u64, &settings, integrator, ranks);
+                let found = exchange_bytes(&setup, &settings, integrator);
+                assert_eq!(needed_on(2) - needed_on(1), found, "{solver:?}, {integrator:?}");
+            }
+        }
     }
 }

@@ -93,8 +93,16 @@ impl DeviceGather {
         Ok(self.write_others(Some(values), parts, values_per_target)?)
     }
 
+    /// Returns the bytes of the rows of results on the device.
+    #[cfg(test)]
+    pub fn device_bytes(&self) -> u64 {
+        (self.packed.len() * size_of::<f64>()) as u64
+    }
+
     fn reserve(&mut self, len: usize) -> Result<(), DeviceError> {
         if self.packed.len() < len {
+            // Frees the old buffer first, so that only one is in memory.
+            self.packed = self.device.zeros(0)?;
             self.packed = self.device.zeros(len)?;
             self.host = self.device.pinned(len)?;
         }
