@@ -74,6 +74,17 @@ struct Shared {
     step_times: Mutex<RankTimes>,
     /// Error of the leader after which the ranks are not at the same operation.
     failure: OnceLock<String>,
+    /// Called at each command.
+    command_hook: OnceLock<CommandHook>,
+}
+
+/// Function that is called at each command.
+struct CommandHook(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for CommandHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CommandHook")
+    }
 }
 
 /// Time of one rank in [`Team::time_steps`] since [`Team::start_times`].
@@ -139,6 +150,18 @@ impl Team {
         self.transport.rank() == LEADER
     }
 
+    /// Calls `hook` before the leader sends a command, or after a follower has received one. Tests
+    /// let a rank fail there. Only the first hook of a team is used.
+    pub fn set_command_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.command_hook.set(CommandHook(Box::new(hook)));
+    }
+
+    fn call_command_hook(&self) {
+        if let Some(CommandHook(hook)) = self.shared.command_hook.get() {
+            hook();
+        }
+    }
+
     /// Sends a command to all followers. They get it from [`Team::next_command`]. Numbers keep
     /// their bits, but JSON has no NaN and no infinity.
     ///
@@ -149,6 +172,7 @@ impl Team {
         if self.size() == 1 {
             return Ok(());
         }
+        self.call_command_hook();
         self.send_to_followers(serde_json::to_vec(command).map_err(bad_command)?)
     }
 
@@ -177,7 +201,10 @@ impl Team {
             match text.as_slice() {
                 START_TIMES => *self.step_times() = RankTimes::default(),
                 TIMES => drop(self.gather_times()?),
-                _ => return serde_json::from_slice(&text).map_err(bad_command),
+                _ => {
+                    self.call_command_hook();
+                    return serde_json::from_slice(&text).map_err(bad_command);
+                }
             }
         }
     }
@@ -288,6 +315,8 @@ fn bad_command(error: serde_json::Error) -> ClusterError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
     use crate::threads;
 
@@ -383,6 +412,25 @@ mod tests {
             Ok::<_, ClusterError>(vec![!team.is_stop_requested()?])
         });
         assert!(stops.unwrap().into_iter().flatten().all(|as_expected| as_expected));
+    }
+
+    #[test]
+    fn the_hook_is_called_at_each_command() {
+        let counts = threads::run(2, |transport| {
+            let (team, count) = (Team::new(transport), Arc::new(AtomicUsize::new(0)));
+            let counted = count.clone();
+            team.set_command_hook(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
+            for _ in 0..3 {
+                match team.is_leader() {
+                    true => team.lead(&7)?,
+                    false => assert_eq!(team.next_command::<u8>()?, 7),
+                }
+            }
+            Ok::<_, ClusterError>(count.load(Ordering::Relaxed))
+        });
+        assert_eq!(counts.unwrap(), [3, 3]);
     }
 
     #[test]

@@ -8,14 +8,12 @@ use orrery_fields::{heat, wave};
 use orrery_io::Limits;
 use orrery_particles::{bodies, lennard_jones};
 
+use super::planned_failure::fail_for_test;
 use super::{Command, FAREWELL, RankDevice, SentBackend, SharedSystem};
 use crate::case::{Case, Physics};
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
 use crate::{heat as heat_system, wave as wave_system};
-
-/// Variable that lets a rank fail, for tests: `panic:1` or `error:1` for rank 1.
-const FAILURE_VARIABLE: &str = "ORRERY_TEST_RANK_FAILURE";
 
 /// Settings of a follower.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +60,7 @@ fn follow_system(
     };
     let selected = ComputeDevice { device, reason: None };
     RankDevice::new(&selected).gather(team)?;
-    fail_for_test(team.transport().rank())?;
+    fail_for_test(team)?;
     let device = selected.device.as_ref();
     match system {
         SharedSystem::Bodies => bodies::follow(team, device).map_err(rank_error),
@@ -110,16 +108,4 @@ fn follow_field(
 
 fn rank_error(error: impl Display) -> EngineError {
     EngineError::Ranks { message: error.to_string() }
-}
-
-/// Fails if the test variable names this rank.
-fn fail_for_test(rank: usize) -> Result<(), EngineError> {
-    let Ok(value) = std::env::var(FAILURE_VARIABLE) else { return Ok(()) };
-    match value.split_once(':') {
-        Some(("panic", number)) if number == rank.to_string() => panic!("planned panic"),
-        Some(("error", number)) if number == rank.to_string() => {
-            Err(EngineError::Ranks { message: "planned error".to_owned() })
-        }
-        _ => Ok(()),
-    }
 }

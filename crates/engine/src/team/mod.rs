@@ -8,6 +8,7 @@
 //! end when the leader drops its system. Then the followers wait for the next start.
 
 mod follow;
+mod planned_failure;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use crate::compute_device::ComputeDevice;
 use crate::control::RunEvent;
 use crate::error::EngineError;
 use crate::system::ReportFn;
+use planned_failure::fail_for_test;
 
 /// Time between two checks for stop requests of followers. Each check asks MPI once per follower.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
@@ -206,7 +208,7 @@ impl Ranks {
         self.team.lead(&Command::Start { backend, system: system() })?;
         let devices = RankDevice::new(selected).gather(&self.team)?;
         *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices;
-        Ok(())
+        fail_for_test(&self.team)
     }
 
     /// Reports the devices of all ranks, if there are several. Also warns about different devices
@@ -258,7 +260,11 @@ impl Ranks {
 
     /// Ends the use of the followers if `error` may have left the ranks at different operations.
     pub(crate) fn give_up_after(&self, error: &EngineError) {
-        if matches!(error, EngineError::Device(_) | EngineError::Ranks { .. }) {
+        // `DeviceUnsupported` is the error of a device that stalls during the run.
+        if matches!(
+            error,
+            EngineError::Device(_) | EngineError::DeviceUnsupported { .. } | EngineError::Ranks { .. }
+        ) {
             self.team.give_up(&error.to_string());
         }
     }
@@ -300,6 +306,7 @@ mod tests {
 
     use super::*;
     use crate::case::CaseSource;
+    use crate::system::{Stamp, SystemError};
 
     #[test]
     fn followers_that_wait_for_a_start_are_dismissed() {
@@ -329,6 +336,29 @@ mod tests {
             Ok::<_, EngineError>(())
         });
         assert!(result.is_ok());
+    }
+
+    /// A device that stalls on rank 0 leaves the followers within an operation. A non-finite value
+    /// does not: all ranks have completed the step.
+    #[test]
+    fn followers_are_given_up_after_errors_of_devices() {
+        let now = Stamp { step: 1, time: 0.5 };
+        let stalled = SystemError::Stalled { device: "cuda:0".to_owned() }.at(now);
+        let lost = SystemError::Ranks { message: "device lost".to_owned() }.at(now);
+        let not_finite = SystemError::NotFinite { at: None, found: "x = NaN".to_owned() }.at(now);
+        for (error, is_given_up) in [(stalled, true), (lost, true), (not_finite, false)] {
+            let result = threads::run(2, |transport| {
+                let team = Team::new(transport);
+                if !team.is_leader() {
+                    // A leader that gave up sends no command.
+                    return if is_given_up { Ok(()) } else { follow(&team, &FollowerSettings::default()) };
+                }
+                Ranks::lead(&team).give_up_after(&error);
+                assert_eq!(team.lead(&Command::End).is_err(), is_given_up, "{error}");
+                Ok::<_, EngineError>(())
+            });
+            assert!(result.is_ok(), "{error}");
+        }
     }
 
     #[test]
