@@ -62,6 +62,7 @@ impl LeadingRank {
 /// Executes the command on rank 0 and returns the exit status. An error means that the other ranks
 /// must be ended by an abort.
 pub fn lead(arguments: &Arguments, transport: &Transport) -> Result<u8, Failure> {
+    signals::reserve().map_err(signals::install_failure)?;
     if let Some(bench) = arguments.command.shared_bench() {
         let result = commands::lead_scaling(bench, transport);
         // Other ranks wait for an abort after an error.
@@ -108,7 +109,9 @@ fn lead_processes(
     let devices = vec![common.device.of_process(transport.local_rank())];
     let leader = LeadingRank { ranks: ranks.clone(), devices, threads };
     record_panics(is_thread_of_process);
-    let result = catch_panic(|| commands::execute(arguments, &leader))?;
+    // The abort prints a panic.
+    let result = catch_panic(|| commands::execute(arguments, &leader))
+        .inspect_err(|failure| log::write(&format!("error: {failure}")))?;
     let limit = result.is_err().then_some(PATIENCE);
     match result {
         Err(failure) if !ranks.dismiss(limit) => {

@@ -20,6 +20,19 @@ use crate::print::eprint_line;
 /// Exit status of a process that SIGINT ended, as shells define it: 128 + 2.
 const SIGINT_EXIT_STATUS: i32 = 130;
 
+/// True until the handlers of a command are installed.
+static HAS_DEFAULT_EFFECT: AtomicBool = AtomicBool::new(true);
+
+/// Handles the signals that request a stop as if they had no handler, until a command installs its
+/// handlers. Must be called before a device is opened.
+///
+/// The handler of LLVM, which drivers such as PoCL contain, ends the process unless it replaces
+/// another handler. If it was first, every later handler would call it.
+pub fn reserve() -> io::Result<()> {
+    let mut signals = stop_signals().into_iter();
+    signals.try_for_each(|signal| flag::register_conditional_default(signal, &HAS_DEFAULT_EFFECT).map(drop))
+}
+
 /// Installs handlers that set the flags of `control`.
 pub fn install_handlers(control: &Control) -> io::Result<()> {
     // The order matters. The shutdown handler runs first and exits only if the flag is already set,
@@ -28,6 +41,7 @@ pub fn install_handlers(control: &Control) -> io::Result<()> {
     for signal in stop_signals() {
         flag::register(signal, control.stop.clone())?;
     }
+    HAS_DEFAULT_EFFECT.store(false, Ordering::SeqCst);
     install_unix_handlers(control)
 }
 
