@@ -79,7 +79,7 @@ fn the_library_of_another_launcher_is_refused() {
     let Some(mpich) = mpich_library() else { return };
     let messages = ["error: mpirun of Open MPI started this process, but ", "libmpi.so.12 is MPICH 5"];
     check(Installation::OpenMpi, mpich.to_str().unwrap(), &messages);
-    let messages = ["error: mpiexec started 2 processes (PMI_SIZE), but ", "finds 1;"];
+    let messages = ["error: mpiexec or srun started 2 processes (PMI_SIZE), but ", "finds 1;"];
     check(Installation::Mpich, "libmpi.so.40", &messages);
 }
 
@@ -98,7 +98,7 @@ fn a_launcher_without_a_library_is_an_error_for_several_processes() {
     assert_eq!(launch.status, Some(2));
     // If there is a library of MPICH, it finds no other process. Otherwise there is none to load.
     let launch = run_alone("print_transport", &[("PMI_SIZE", "4"), ("PMI_RANK", "0")]);
-    assert_eq!(launch.count("error: mpiexec started 4 processes"), 1, "{}", launch.text);
+    assert_eq!(launch.count("error: mpiexec or srun started 4 processes"), 1, "{}", launch.text);
     assert_eq!(launch.status, Some(2));
     let no_mpi = run_alone("print_transport", &[("ORRERY_MPI_LIBRARY", "libm.so.6"), ("PMI_SIZE", "2")]);
     assert_eq!(no_mpi.count("MPI_Init_thread is missing, so this is no MPI library"), 1, "{}", no_mpi.text);

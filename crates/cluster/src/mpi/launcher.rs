@@ -36,7 +36,7 @@ impl LauncherKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::OpenMpi => "mpirun of Open MPI",
-            Self::Pmi => "mpiexec",
+            Self::Pmi => "mpiexec or srun",
             Self::Slurm => "srun",
             Self::Pmix => "a PMIx launcher",
         }
