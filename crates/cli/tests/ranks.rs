@@ -15,12 +15,15 @@ use crate::common::mpi::Mpi::{self, Mpich, OpenMpi};
 use crate::common::{TestDir, error_of, from_file, text};
 
 /// A case of each physics with all kinds of output, also between two steps.
-struct RankCase {
-    preset: &'static str,
-    sets: &'static [&'static str],
+pub struct RankCase {
+    pub preset: &'static str,
+    pub sets: &'static [&'static str],
     /// Time at which another run ends first. It is not the end of a step.
     early_end: &'static str,
+    /// Time after 6 steps.
     end: &'static str,
+    /// Time after 120 steps.
+    pub long_end: &'static str,
 }
 
 const OUTPUT: [&str; 4] = [
@@ -30,25 +33,28 @@ const OUTPUT: [&str; 4] = [
     "image.size=64",
 ];
 
-const DIRECT: RankCase = RankCase {
+pub const DIRECT: RankCase = RankCase {
     preset: "plummer",
     sets: &["bodies.n=30", "time.step=0.01", "output.image_every=0.017"],
     early_end: "0.035",
     end: "0.06",
+    long_end: "1.2",
 };
-const TREE: RankCase = RankCase {
+pub const TREE: RankCase = RankCase {
     preset: "plummer",
     sets: &["bodies.n=1500", "gravity.solver=tree", "time.step=0.01", "output.image_every=0.017"],
     early_end: "0.035",
     end: "0.06",
+    long_end: "1.2",
 };
-const HEAT: RankCase = RankCase {
+pub const HEAT: RankCase = RankCase {
     preset: "hot-plate",
     sets: &["grid.nx=12", "grid.ny=17", "time.step=0.25 s", "output.image_every=0.4 s"],
     early_end: "0.875 s",
     end: "1.5 s",
+    long_end: "30 s",
 };
-const WAVE: RankCase = RankCase {
+pub const WAVE: RankCase = RankCase {
     preset: "two-layer-shot",
     sets: &[
         "grid.nx=24",
@@ -62,10 +68,11 @@ const WAVE: RankCase = RankCase {
     ],
     early_end: "1.75 ms",
     end: "3 ms",
+    long_end: "60 ms",
 };
 
 /// Particles move between ranks, because the lists are built again after two steps.
-const FLUID: RankCase = RankCase {
+pub const FLUID: RankCase = RankCase {
     preset: "lj-melt",
     sets: &[
         "particles.cells=6",
@@ -77,6 +84,7 @@ const FLUID: RankCase = RankCase {
     ],
     early_end: "0.014",
     end: "0.024",
+    long_end: "0.48",
 };
 
 /// Returns `run PRESET --out OUT --set ...` with the given end.
@@ -342,7 +350,8 @@ fn lists_with_the_cpu_or_a_missing_device_are_refused() {
     assert!(!dir.path("out").exists());
 }
 
-/// A non-finite value ends a run on several ranks as on one, with the state in a file.
+/// A non-finite value ends a run on several ranks as on one, with the state in a file. The wave has
+/// its first one on rank 2, the plate on the last rank.
 #[test]
 fn a_non_finite_value_is_reported_as_by_one_rank() {
     let dir = TestDir::new();
@@ -352,16 +361,46 @@ fn a_non_finite_value_is_reported_as_by_one_rank() {
     );
     let case = from_file("pair.xyz").replace("step = 0.25\nend = 0.5\n", "step = 1e250\nend = 1e251\n");
     dir.write("pair.toml", format!("{case}[image]\nsize = 64\n"));
-    let arguments = words(&["run", "pair.toml", "--out", "out", "--device", "cpu", "--force"]);
-    let alone = dir.orrery(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(alone.status.code(), Some(1));
-    let message = text(&alone.stderr);
-    assert!(message.starts_with("error: step 1, time 1e250: body 20 has position x ="), "{message}");
-    let state = dir.bytes("out/post-mortem.hdf5");
-    for mpi in INSTALLATIONS {
-        let Some(output) = launch(&dir, mpi, 2, &arguments, &[]) else { continue };
-        let all = text(&output.stdout) + &text(&output.stderr);
-        assert_eq!((output.status.code(), count(&output, message.trim_end())), (Some(1), 1), "{all}");
-        assert!(dir.bytes("out/post-mortem.hdf5") == state);
+    let plate = "grid = { nx = 8, ny = 17, hx = 1 }\n\
+                 heat = { conductivity = 1, north = { condition = \"flux\", value = 1e307 } }\n\
+                 initial.state = \"uniform\"\ntime = { step = 0.2, end = 100 }\n\
+                 output.record_every = \"1 step\"\nimage.size = 64\n";
+    dir.write("plate.toml", plate);
+    let source = "wave.source=[{ x = 40, y = 252, frequency = 25, delay = 0.01, amplitude = 3e38 }]";
+    let wave = run_words(&WAVE, "out", "30 ms");
+    let wave = wave.iter().map(|word| if word.starts_with("wave.source=") { source } else { word });
+    let fluid = run_words(&FLUID, "out", "30");
+    let fluid = fluid.iter().map(|word| if word.starts_with("time.step=") { "time.step=0.1" } else { word });
+    let all = &INSTALLATIONS[..];
+    for (arguments, expected, file, installations) in [
+        (vec!["run", "pair.toml"], "step 1, time 1e250: body 20 has position x =", "post-mortem.hdf5", all),
+        (
+            vec!["run", "plate.toml"],
+            "step 13, time 2.6: the heat content is inf,",
+            "post-mortem.npy",
+            &[OpenMpi],
+        ),
+        (
+            wave.collect(),
+            "step 14, time 0.007: u is -inf at node (8, 50, 0),",
+            "post-mortem-wave.npy",
+            &[OpenMpi],
+        ),
+        (fluid.collect(), "step 1, time 0.1: particle ", "post-mortem.gsd", &[OpenMpi]),
+    ] {
+        let out: &[&str] = if arguments.contains(&"--out") { &[] } else { &["--out", "out"] };
+        let arguments = [&arguments[..], out, &["--device", "cpu", "--force"]].concat();
+        let alone = dir.orrery(&arguments);
+        assert_eq!(alone.status.code(), Some(1));
+        let stderr = text(&alone.stderr);
+        let message = stderr.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+        assert!(message.starts_with(&format!("error: {expected}")), "{stderr}");
+        let state = dir.bytes(&format!("out/{file}"));
+        for &mpi in installations {
+            let Some(output) = launch(&dir, mpi, 3, &words(&arguments), &[]) else { continue };
+            let all = text(&output.stdout) + &text(&output.stderr);
+            assert_eq!((output.status.code(), count(&output, message)), (Some(1), 1), "{all}");
+            assert!(dir.bytes(&format!("out/{file}")) == state, "{file} differs");
+        }
     }
 }

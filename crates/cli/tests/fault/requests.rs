@@ -26,6 +26,10 @@ impl BackgroundRun {
         assert!(sent.expect("a shell").success(), "{name} was not sent");
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.0.as_mut().is_none_or(|child| child.try_wait().expect("a child").is_some())
+    }
+
     pub fn wait_for_end(mut self) -> Output {
         wait_for(self.0.take().expect("it runs"))
     }

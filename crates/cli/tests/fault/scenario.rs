@@ -15,7 +15,7 @@ pub type Content = BTreeMap<String, Option<Vec<u8>>>;
 /// Fault that the shim causes. The default is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fault {
-    /// Kind of fault: `ENOSPC`, `EDQUOT`, `EIO`, `SHORT` or `KILL`.
+    /// Kind of fault: `ENOSPC`, `EDQUOT`, `EIO`, `SHORT`, `KILL`, `STOP` or `TERM`.
     pub action: &'static str,
     /// Number of the first disturbed call, from 1.
     pub at: usize,
@@ -76,6 +76,8 @@ pub struct FaultScenario {
     dir: TestDir,
     /// Arguments `CASE --set ...`.
     case: Vec<String>,
+    /// Device of all runs, if it is not `auto`.
+    device: Option<String>,
     /// Files of the undisturbed run, without the lock and the log.
     pub expected: Content,
     /// Storage calls of the undisturbed run.
@@ -112,13 +114,21 @@ impl FaultScenario {
         scenario
     }
 
+    /// Returns a scenario whose runs use a device, unless their arguments name another one.
+    pub fn on_device(device: &str, case: &str, sets: &[&str]) -> Self {
+        let mut scenario = Self::without_reference(case, sets);
+        scenario.device = Some(device.to_owned());
+        (scenario.expected, scenario.calls) = scenario.record_reference();
+        scenario
+    }
+
     /// Returns a scenario whose undisturbed run is not executed, because it takes too long.
     pub fn without_reference(case: &str, sets: &[&str]) -> Self {
         let dir = TestDir::new();
         build_shim(&dir.path("shim.so"));
         let mut arguments = vec![case.to_owned()];
         sets.iter().for_each(|set| arguments.extend(["--set".to_owned(), (*set).to_owned()]));
-        Self { dir, case: arguments, expected: Content::new(), calls: Vec::new() }
+        Self { dir, case: arguments, device: None, expected: Content::new(), calls: Vec::new() }
     }
 
     /// Runs the case without faults. Returns its files and its storage calls.
@@ -180,22 +190,29 @@ impl Trial<'_> {
         arguments.extend(
             ["--out", &out, "--threads", "1"].into_iter().chain(more.iter().copied()).map(str::to_owned),
         );
+        let device = self.scenario.device.iter().filter(|_| !more.contains(&"--device"));
+        arguments.extend(device.flat_map(|device| ["--device".to_owned(), device.clone()]));
         arguments
     }
 
     /// Returns the command of a run with the shim.
     pub fn command(&self, more: &[&str], fault: Fault) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_orrery"));
-        command.args(self.arguments(more));
-        command.env("LD_PRELOAD", self.scenario.dir.path("shim.so")).env("FAULT_ROOT", &self.disk);
-        if fault.at > 0 {
-            command.env("FAULT_DO", fault.action).env("FAULT_AT", fault.at.to_string());
-            command.env("FAULT_TIMES", fault.times.to_string());
-        }
-        if let Some(kind) = fault.kind {
-            command.env("FAULT_KIND", kind);
-        }
+        command.args(self.arguments(more)).envs(self.shim_variables(fault));
         command
+    }
+
+    /// Returns the environment variables that load the shim and cause a fault.
+    pub fn shim_variables(&self, fault: Fault) -> Vec<(&'static str, String)> {
+        let shim = self.scenario.dir.path("shim.so").display().to_string();
+        let mut variables = vec![("LD_PRELOAD", shim), ("FAULT_ROOT", self.disk.display().to_string())];
+        if fault.at > 0 {
+            variables.push(("FAULT_DO", fault.action.to_owned()));
+            variables.push(("FAULT_AT", fault.at.to_string()));
+            variables.push(("FAULT_TIMES", fault.times.to_string()));
+        }
+        variables.extend(fault.kind.map(|kind| ("FAULT_KIND", kind.to_owned())));
+        variables
     }
 
     pub fn run(&self, more: &[&str], fault: Fault) -> Output {
@@ -212,7 +229,12 @@ impl Trial<'_> {
     /// Resumes the run without faults and checks that the files are those of the undisturbed run.
     /// Returns the step of the checkpoint.
     pub fn resume_and_compare(&self) -> Result<u64, String> {
-        let run = self.run(&["--resume"], Fault::default());
+        self.compare_resumed(&self.run(&["--resume"], Fault::default()))
+    }
+
+    /// Checks that `run`, which resumed without faults, succeeded and that the files are those of
+    /// the undisturbed run. Returns the step of the checkpoint.
+    pub fn compare_resumed(&self, run: &Output) -> Result<u64, String> {
         let stderr = text(&run.stderr);
         if !run.status.success() {
             return Err(format!("not resumed, {}: {stderr}", run.status));

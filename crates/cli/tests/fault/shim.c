@@ -8,6 +8,9 @@
 //                SHORT: a write stores half of its bytes (at least 1), other calls are not disturbed
 //                KILL: a write stores half of its bytes, then the process is killed. Before other
 //                calls the process is killed at once
+//                STOP: before the call the process stops until it receives SIGCONT
+//                TERM: before the call the process creates $FAULT_ROOT/waiting, and waits until its
+//                handler of SIGTERM has returned
 //   FAULT_TIMES  number of consecutive calls to disturb, 1 by default, 0 for all that follow
 //   FAULT_LOG    file that receives a record of every call, from which the tests rebuild the disk
 //
@@ -81,6 +84,29 @@ static int is_open_inside(int fd) { return fd >= 0 && fd < DESCRIPTORS && inside
 // Faults that are not an errno. 0 means no fault, a positive number is an errno.
 enum { SHORT = -1, KILL = -2 };
 
+static void (*handle_sigterm)(int, siginfo_t *, void *);
+static volatile sig_atomic_t has_sigterm;
+
+static void handle_and_note_sigterm(int signal, siginfo_t *information, void *context)
+{
+    handle_sigterm(signal, information, context);
+    has_sigterm = 1;
+}
+
+static void wait_for_sigterm(void)
+{
+    struct sigaction handler;
+    sigaction(SIGTERM, NULL, &handler);
+    handle_sigterm = handler.sa_sigaction;
+    handler.sa_sigaction = handle_and_note_sigterm;
+    sigaction(SIGTERM, &handler, NULL);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/waiting", root);
+    syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT, 0666));
+    while (!has_sigterm)
+        usleep(1000);
+}
+
 // Counts a call and returns its fault.
 static int next_fault(const char *kind, long *count)
 {
@@ -90,6 +116,10 @@ static int next_fault(const char *kind, long *count)
     *count = __atomic_add_fetch(&call_count, 1, __ATOMIC_SEQ_CST);
     if (!action || !first_call || *count < first_call || (times && *count >= first_call + times))
         return 0;
+    if (!strcmp(action, "STOP"))
+        syscall(SYS_kill, getpid(), SIGSTOP);
+    if (!strcmp(action, "TERM"))
+        wait_for_sigterm();
     return !strcmp(action, "ENOSPC")   ? ENOSPC
            : !strcmp(action, "EDQUOT") ? EDQUOT
            : !strcmp(action, "EIO")    ? EIO
