@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::driver::Pin;
 use crate::element::Element;
 use crate::error::DeviceError;
-use crate::event::Event;
+use crate::pending_copy::{HostMemory, PendingCopy};
 
 /// `len` elements of page-locked host memory, used as a slice. Access waits for a running copy. An
 /// error of that copy is reported by its event.
@@ -25,9 +25,7 @@ pub struct Pinned<T: Element> {
     /// First element.
     pointer: *mut u8,
     len: usize,
-    pending: Option<Event>,
-    /// Whether a wait for a copy failed, so that the device may access the memory at any time.
-    may_be_in_use: bool,
+    pending: PendingCopy,
     element: std::marker::PhantomData<T>,
 }
 
@@ -74,8 +72,7 @@ impl<T: Element> Pinned<T> {
             allocation: Arc::new(PinnedAllocation { device: device.clone(), pin, bytes: size }),
             pointer: pin.pointer,
             len,
-            pending: None,
-            may_be_in_use: false,
+            pending: PendingCopy::default(),
             element: std::marker::PhantomData,
         })
     }
@@ -99,41 +96,27 @@ impl<T: Element> Pinned<T> {
     /// If `piece_len` is 0.
     pub fn into_pieces(mut self, piece_len: usize) -> Vec<Self> {
         assert!(piece_len > 0, "a piece has at least one element");
-        self.wait_for_copy();
-        let piece_at = |first: usize| Self {
-            allocation: Arc::clone(&self.allocation),
-            // SAFETY: `first` is below the number of elements.
-            pointer: unsafe { self.pointer.add(first * size_of::<T>()) },
-            len: piece_len.min(self.len - first),
-            pending: None,
-            may_be_in_use: self.may_be_in_use,
-            element: std::marker::PhantomData,
+        self.pending.wait();
+        let piece_at = |first: usize| {
+            let mut pending = PendingCopy::default();
+            if self.pending.may_be_in_use() {
+                pending.set_may_be_in_use();
+            }
+            Self {
+                allocation: Arc::clone(&self.allocation),
+                // SAFETY: `first` is below the number of elements.
+                pointer: unsafe { self.pointer.add(first * size_of::<T>()) },
+                len: piece_len.min(self.len - first),
+                pending,
+                element: std::marker::PhantomData,
+            }
         };
         (0..self.len).step_by(piece_len).map(piece_at).collect()
     }
 
-    /// Waits for a running copy and returns the address for the next one.
-    pub(crate) fn copy_address(&mut self) -> *mut u8 {
-        self.wait_for_copy();
-        self.pointer
-    }
-
-    /// Stores the event after the copy that was just queued.
-    pub(crate) fn set_pending(&mut self, event: Event) {
-        self.pending = Some(event);
-    }
-
-    /// Stores that a copy may be running whose end cannot be waited for.
-    pub(crate) fn set_may_be_in_use(&mut self) {
-        self.may_be_in_use = true;
-    }
-
-    fn wait_for_copy(&mut self) {
-        if let Some(event) = self.pending.take()
-            && event.wait().is_err()
-        {
-            self.set_may_be_in_use();
-        }
+    /// Returns the memory for a copy.
+    pub(crate) fn host_memory(&mut self) -> HostMemory<'_> {
+        HostMemory { address: self.pointer, len: self.len, pending: &mut self.pending }
     }
 }
 
@@ -141,7 +124,7 @@ impl<T: Element> Deref for Pinned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        if let Some(event) = &self.pending {
+        if let Some(event) = self.pending.event() {
             // The caller has a clone of the event, which reports the error.
             let _ = event.wait();
         }
@@ -153,7 +136,7 @@ impl<T: Element> Deref for Pinned<T> {
 
 impl<T: Element> DerefMut for Pinned<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        self.wait_for_copy();
+        self.pending.wait();
         // SAFETY: as above, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.len) }
     }
@@ -161,8 +144,8 @@ impl<T: Element> DerefMut for Pinned<T> {
 
 impl<T: Element> Drop for Pinned<T> {
     fn drop(&mut self) {
-        self.wait_for_copy();
-        if self.may_be_in_use {
+        self.pending.wait();
+        if self.pending.may_be_in_use() {
             // Leak the memory. A failed wait does not prove that the copy has ended, and the
             // allocator could give freed memory to someone else while the device writes to it.
             std::mem::forget(Arc::clone(&self.allocation));
@@ -193,6 +176,7 @@ mod tests {
     use super::*;
     use crate::choice::Backend;
     use crate::driver::Handle;
+    use crate::event::Event;
 
     /// Returns an event of an OpenCL device that is not done.
     fn new_user_event(device: &Device) -> cl_event {
@@ -218,7 +202,7 @@ mod tests {
             }
             let mut pinned = Pinned::<u32>::new(&device, 4).unwrap();
             let event = new_user_event(&device) as usize;
-            pinned.set_pending(Event::new(device.clone(), Handle(event as u64)));
+            pinned.pending.set_event(Event::new(device.clone(), Handle(event as u64)));
             // The copy ends when the length is known, or after ten seconds, so that a wait for it
             // does not block the test.
             let (end, ended) = mpsc::channel::<()>();
@@ -226,8 +210,7 @@ mod tests {
                 let _ = ended.recv_timeout(Duration::from_secs(10));
                 set_user_event_status(event as cl_event, 0).unwrap();
             });
-            let found =
-                (pinned.len(), pinned.is_empty(), pinned.pending.as_ref().unwrap().is_done().unwrap());
+            let found = (pinned.len(), pinned.is_empty(), pinned.pending.event().unwrap().is_done().unwrap());
             drop(end);
             copy.join().unwrap();
             assert_eq!(found, (4, false, false), "{device:?}");
@@ -246,7 +229,7 @@ mod tests {
         // SAFETY: the memory object is valid, and it is released below as often as it is retained.
         unsafe { retain_mem_object(memory) }.unwrap();
         let before = count();
-        pinned.set_pending(finished_event(device, failed));
+        pinned.pending.set_event(finished_event(device, failed));
         if accessed {
             pinned[0] = 1;
         }

@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::host_access::Managed;
 use crate::kernel::Kernel;
 use crate::launch::{Arg, Dim3};
+use crate::pending_copy::{HostMemory, PendingCopy};
 use crate::pinned::Pinned;
 
 /// An in-order queue of a device (a CUDA stream, an OpenCL command queue). May be used from several
@@ -187,19 +188,8 @@ impl Queue {
         to: impl Into<BufferRange<'a, T>>,
         from: &mut Pinned<T>,
     ) -> Result<Event, DeviceError> {
-        let to = to.into();
-        self.expect_same_device("a buffer", to.device())?;
-        to.expect_len(from.len())?;
-        let (address, slice) = (from.copy_address(), to.slice());
-        let queued = if slice.bytes > 0 {
-            // SAFETY: both ends have the same number of bytes. `from` stores the event below and
-            // waits for it before its memory is written or freed.
-            unsafe { self.device.driver().write_async(self.handle, slice, address) }
-                .map_err(|fault| self.copy_error(fault, slice))
-        } else {
-            Ok(())
-        };
-        self.finish_async_copy(queued, from)
+        // SAFETY: `from` waits for the copy before its memory is written or freed.
+        unsafe { self.start_write(to.into(), from.host_memory()) }
     }
 
     /// Queues a copy of a buffer or range to `to` of the same length. Does not wait: `to` has the
@@ -209,36 +199,73 @@ impl Queue {
         from: impl Into<BufferRange<'a, T>>,
         to: &mut Pinned<T>,
     ) -> Result<Event, DeviceError> {
-        let from = from.into();
-        self.expect_same_device("a buffer", from.device())?;
-        from.expect_len(to.len())?;
-        let (address, slice) = (to.copy_address(), from.slice());
+        // SAFETY: `to` waits for the copy before its memory is read, written or freed.
+        unsafe { self.start_read(from.into(), to.host_memory()) }
+    }
+
+    /// Queues a copy from host memory, after the last copy of this memory.
+    ///
+    /// # Safety
+    /// The memory has `len` elements of type T and is valid until the copy is done. This process
+    /// does not write to it until then.
+    pub(crate) unsafe fn start_write<T: Element>(
+        &self,
+        to: BufferRange<'_, T>,
+        from: HostMemory<'_>,
+    ) -> Result<Event, DeviceError> {
+        self.expect_same_device("a buffer", to.device())?;
+        to.expect_len(from.len)?;
+        from.pending.wait();
+        let slice = to.slice();
         let queued = if slice.bytes > 0 {
-            // SAFETY: both ends have the same number of bytes. `to` stores the event below and
-            // waits for it before its memory is read, written or freed.
-            unsafe { self.device.driver().read_async(self.handle, slice, address) }
+            // SAFETY: both ends have the same number of bytes. The caller guarantees the rest.
+            unsafe { self.device.driver().write_async(self.handle, slice, from.address) }
                 .map_err(|fault| self.copy_error(fault, slice))
         } else {
             Ok(())
         };
-        self.finish_async_copy(queued, to)
+        self.finish_async_copy(queued, from.pending)
     }
 
-    /// Records the event after a copy that was just queued, and stores it in `pinned`.
-    fn finish_async_copy<T: Element>(
+    /// Queues a copy to host memory, after the last copy of this memory.
+    ///
+    /// # Safety
+    /// The memory has `len` elements of type T and is valid until the copy is done. This process
+    /// does not access it until then.
+    pub(crate) unsafe fn start_read<T: Element>(
+        &self,
+        from: BufferRange<'_, T>,
+        to: HostMemory<'_>,
+    ) -> Result<Event, DeviceError> {
+        self.expect_same_device("a buffer", from.device())?;
+        from.expect_len(to.len)?;
+        to.pending.wait();
+        let slice = from.slice();
+        let queued = if slice.bytes > 0 {
+            // SAFETY: both ends have the same number of bytes. The caller guarantees the rest.
+            unsafe { self.device.driver().read_async(self.handle, slice, to.address) }
+                .map_err(|fault| self.copy_error(fault, slice))
+        } else {
+            Ok(())
+        };
+        self.finish_async_copy(queued, to.pending)
+    }
+
+    /// Records the event after a copy that was just queued, and stores it in `pending`.
+    fn finish_async_copy(
         &self,
         queued: Result<(), DeviceError>,
-        pinned: &mut Pinned<T>,
+        pending: &mut PendingCopy,
     ) -> Result<Event, DeviceError> {
         match queued.and_then(|()| self.record()) {
             Ok(event) => {
-                pinned.set_pending(event.clone());
+                pending.set_event(event.clone());
                 Ok(event)
             }
             Err(error) => {
                 // The copy may be running and no event marks its end, so wait for it here.
                 if self.finish().is_err() {
-                    pinned.set_may_be_in_use();
+                    pending.set_may_be_in_use();
                 }
                 Err(error)
             }
