@@ -49,6 +49,13 @@ pub(crate) trait MemoryDriver {
     unsafe fn free_memory(&self, memory: Handle);
     fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault>;
     unsafe fn free_pinned(&self, pin: Pin, bytes: usize);
+    /// Page-locks memory of this process for all contexts, so that queued copies need no other
+    /// memory. Does nothing if the driver has no such function: its copies accept any memory.
+    unsafe fn register_host(&self, _pointer: *mut u8, _bytes: usize) -> Result<(), Fault> {
+        Ok(())
+    }
+    /// Ends `register_host`. No copy may be running. The memory must still exist.
+    unsafe fn unregister_host(&self, _pointer: *mut u8) {}
 
     /// Queues setting the bytes to zero.
     unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault>;

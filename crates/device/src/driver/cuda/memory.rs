@@ -59,6 +59,21 @@ impl MemoryDriver for Cuda {
         }
     }
 
+    unsafe fn register_host(&self, pointer: *mut u8, bytes: usize) -> Result<(), Fault> {
+        self.make_current()?;
+        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE as c_uint;
+        // SAFETY: see above.
+        let code = unsafe { sys::cuMemHostRegister_v2(pointer.cast(), bytes, flags) };
+        check_result("cuMemHostRegister", code)
+    }
+
+    unsafe fn unregister_host(&self, pointer: *mut u8) {
+        if self.make_current().is_ok() {
+            // SAFETY: see above.
+            unsafe { sys::cuMemHostUnregister(pointer.cast()) };
+        }
+    }
+
     unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
         self.make_current()?;
         // SAFETY: see above.
