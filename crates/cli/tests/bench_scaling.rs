@@ -1,6 +1,6 @@
 //! Tests of `bench scaling`, on threads with an OpenCL device such as PoCL, and under MPI.
 
-use crate::common::mpi::Mpi;
+use crate::common::mpi::{INSTALLATIONS, Mpi};
 use crate::common::{TestDir, error_of, text};
 use crate::devices::{check_80_columns, has_no_device, read_json, stdout_of};
 
@@ -55,6 +55,25 @@ fn bench_scaling_measures_threads_and_processes() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     check_text(&text(&output.stdout).replace("Amdahl's law is not fitted", "serial fraction"));
     check_json(&dir, "heat");
+}
+
+/// Processes of one computer share memory for borders, and the benchmark measures this path.
+#[test]
+fn bench_scaling_measures_shared_memory_of_processes() {
+    if has_no_device() || !cfg!(target_os = "linux") {
+        return;
+    }
+    for mpi in INSTALLATIONS {
+        let dir = TestDir::new();
+        let arguments = [&FLAGS[..], &["--physics", "wave", "-n", "32", "--device", "opencl:0"]].concat();
+        let Some(mut command) = mpi.command(2, &arguments, &[]) else { continue };
+        let output = command.current_dir(dir.path("")).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let stdout = text(&output.stdout);
+        assert!(stdout.contains(" path: shared page-locked memory\n"), "{stdout}");
+        let links = &read_json(&dir, "s.json")["results"][0]["links"];
+        assert_eq!(links[0]["paths"], serde_json::json!(["shared"]), "{links}");
+    }
 }
 
 #[test]

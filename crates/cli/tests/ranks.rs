@@ -246,6 +246,30 @@ fn several_devices_give_the_files_of_one() {
     }
 }
 
+/// Processes that compute on one device. Their borders pass through memory that they share.
+#[test]
+fn processes_with_devices_give_the_files_of_one() {
+    let is_opencl = |backend| backend == Backend::OpenCl;
+    let Some(device) =
+        test_devices_with_f64().into_iter().find(|device| is_opencl(device.properties().backend))
+    else {
+        return;
+    };
+    let label = device.label();
+    for (case, runs) in [(&HEAT, [(OpenMpi, 2), (Mpich, 3)]), (&WAVE, [(OpenMpi, 3), (Mpich, 2)])] {
+        let dir = TestDir::new();
+        run_alone(&dir, case, &label, "one", case.end);
+        for (mpi, ranks) in runs {
+            let out = format!("out-{ranks}");
+            let arguments = [run_words(case, &out, case.end), words(&["--device", &label])].concat();
+            let Some(output) = launch(&dir, mpi, ranks, &arguments, &[]) else { continue };
+            let stdout = assert_success(&output);
+            assert!(stdout.contains(&format!("\nranks: {ranks} (")), "{stdout}");
+            assert_same_files(&dir, &out, "one");
+        }
+    }
+}
+
 #[test]
 fn shots_are_computed_one_after_another_by_the_same_ranks() {
     let dir = TestDir::new();

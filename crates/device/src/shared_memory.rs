@@ -1,8 +1,8 @@
 //! Memory that processes of one computer share.
 //!
-//! It is a file without a path (`memfd_create` of Linux), which each process maps. The creator sends
-//! its process id and the number of its descriptor, and others open `/proc/PID/fd/N`. The kernel
-//! allows that to processes of the same user.
+//! It is a file without a path (`memfd_create` of Linux), which each process maps. The creator
+//! sends its process id and the number of its descriptor, and others open `/proc/PID/fd/N`. The
+//! kernel allows that to processes of the same user.
 //!
 //! Invariant: the size of the file cannot change, because it is sealed before it is mapped, and all
 //! its pages are allocated. So no access to a mapping fails. Pages exist until the last mapping

@@ -130,8 +130,9 @@ fn new_error(device: &Device, bytes: u64, message: String) -> DeviceError {
 }
 
 impl Device {
-    /// Allocates page-locked host memory that other processes of this computer can open, initialised
-    /// to zero. Only Linux has it, and containers may forbid it, so callers need another path.
+    /// Allocates page-locked host memory that other processes of this computer can open,
+    /// initialised to zero. Only Linux has it, and containers may forbid it, so callers need
+    /// another path.
     pub fn new_shared_pinned<T: Element>(&self, len: usize) -> Result<SharedPinned<T>, DeviceError> {
         SharedPinned::create(self, len)
     }

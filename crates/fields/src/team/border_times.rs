@@ -6,26 +6,44 @@ use std::time::Instant;
 use orrery_cluster::Team;
 use orrery_device::Device;
 
-use super::{DeviceLinks, LinkError, Neighbours};
+use super::{BorderPath, DeviceLinks, LinkError, Neighbours};
 
-/// Returns the seconds of one exchange in which each rank sends a border of `values` numbers in f32
-/// to each of its neighbours, on the path that waves and heat use: between host memories without a
-/// `device`, else from device to device or through page-locked memory. It is the mean of
-/// `exchanges` exchanges on the slowest rank. All ranks of a team must call it.
+/// Time of an exchange of borders.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BorderTime {
+    /// Seconds of one exchange: the mean of several on the slowest rank.
+    pub secs: f64,
+    /// Paths between all ranks, each once. Empty for one rank.
+    pub paths: Vec<BorderPath>,
+}
+
+/// Measures `exchanges` exchanges in which each rank sends a border of `values` numbers in f32 to
+/// each of its neighbours, on the paths that waves and heat use on `device` or, without one, on
+/// CPUs. All ranks of a team must call it.
 pub fn time_border_exchange(
     team: &Team,
     device: Option<&Device>,
     values: usize,
     exchanges: usize,
-) -> Result<f64, LinkError> {
+) -> Result<BorderTime, LinkError> {
     let neighbours = Neighbours::new(team, false);
     let transport = team.transport();
-    let seconds = match device {
-        Some(device) => time_on_device(device, &neighbours, values, exchanges)?,
-        None => time_on_host(&neighbours, values, exchanges)?,
+    let (seconds, paths) = match device {
+        Some(device) => {
+            let mut links = DeviceLinks::<f32>::new(device, &neighbours, values)?;
+            let seconds = time_on_device(device, &mut links, &neighbours, values, exchanges)?;
+            (seconds, links.paths().collect())
+        }
+        None => {
+            let paths = if neighbours.is_alone() { vec![] } else { vec![BorderPath::Messages] };
+            (time_on_host(&neighbours, values, exchanges)?, paths)
+        }
     };
     let slowest = transport.all_reduce(&[seconds], f64::max)?[0];
-    Ok(slowest / exchanges.max(1) as f64)
+    let used = BorderPath::ALL.map(|path| u8::from(paths.contains(&path)));
+    let used = transport.all_reduce(&used, u8::max)?;
+    let paths = BorderPath::ALL.into_iter().zip(used).filter(|(_, used)| *used > 0);
+    Ok(BorderTime { secs: slowest / exchanges.max(1) as f64, paths: paths.map(|(path, _)| path).collect() })
 }
 
 fn time_on_host(neighbours: &Neighbours, values: usize, exchanges: usize) -> Result<f64, LinkError> {
@@ -42,11 +60,11 @@ fn time_on_host(neighbours: &Neighbours, values: usize, exchanges: usize) -> Res
 
 fn time_on_device(
     device: &Device,
+    links: &mut DeviceLinks<f32>,
     neighbours: &Neighbours,
     values: usize,
     exchanges: usize,
 ) -> Result<f64, LinkError> {
-    let mut links = DeviceLinks::<f32>::new(device, neighbours, values)?;
     // A border on each side, between ghosts on each side.
     let (ghosts, borders) =
         ([0..values, 3 * values..4 * values], [values..2 * values, 2 * values..3 * values]);
@@ -72,11 +90,12 @@ mod tests {
     #[test]
     fn all_ranks_get_the_time_of_the_slowest() {
         let device = &test_devices()[0];
-        for device in [None, Some(device)] {
+        for (device, path) in [(None, BorderPath::Messages), (Some(device), BorderPath::Direct)] {
             let times =
                 threads::run(3, |transport| time_border_exchange(&Team::new(transport), device, 1000, 4));
             let times = times.unwrap();
-            assert!(times[0] > 0.0 && times.iter().all(|time| *time == times[0]), "{times:?}");
+            assert!(times[0].secs > 0.0 && times.iter().all(|time| *time == times[0]), "{times:?}");
+            assert_eq!(times[0].paths, [path]);
         }
     }
 }

@@ -21,9 +21,9 @@ mod neighbours;
 mod pixel_rows;
 mod transfers;
 
-pub use border_times::time_border_exchange;
+pub use border_times::{BorderTime, time_border_exchange};
 pub(crate) use device_links::DeviceLinks;
-pub use device_links::LinkError;
+pub use device_links::{BorderPath, LinkError};
 pub(crate) use division::{EndSlices, divided_slices};
 pub(crate) use neighbours::Neighbours;
 pub(crate) use pixel_rows::{PixelRows, RowSource};

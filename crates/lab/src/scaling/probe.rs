@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use orrery_cluster::{Tag, Team, Transport};
 use orrery_device::Device;
-use orrery_fields::time_border_exchange;
+use orrery_fields::{BorderPath, time_border_exchange};
 use serde::Serialize;
 
 use super::model::{Link, Messages};
@@ -24,6 +24,8 @@ const PING: Tag = Tag::new(201);
 pub struct LinkTimes {
     /// Number of ranks.
     pub ranks: usize,
+    /// Paths of the longest messages, each once.
+    pub paths: Vec<BorderPath>,
     /// Bytes that a rank between two others sends per exchange, and seconds of the exchange.
     pub times: Vec<(f64, f64)>,
     /// Latency and bandwidth that fit these times.
@@ -39,8 +41,8 @@ pub struct PingPong {
     pub secs: f64,
 }
 
-/// Measures exchanges of up to `bytes` bytes with each neighbour on the path of fields, on a device
-/// if there is one. All ranks of the transport must call it.
+/// Measures exchanges of up to `bytes` bytes with each neighbour on the paths of fields, on a
+/// device if there is one. All ranks of the transport must call it.
 pub(super) fn exchange_times(
     transport: &Transport,
     device: Option<&Device>,
@@ -48,12 +50,16 @@ pub(super) fn exchange_times(
 ) -> Result<LinkTimes, LabError> {
     let (team, ranks) = (Team::new(transport), transport.size());
     let longest = (bytes / 4.0).ceil().max(64.0) as usize;
-    let mut times = Vec::new();
+    let (mut times, mut paths) = (Vec::new(), Vec::new());
     for values in [1, longest / 64, longest / 8, longest] {
-        let secs = fastest_series(|exchanges| Ok(time_border_exchange(&team, device, values, exchanges)?))?;
+        let secs = fastest_series(|exchanges| {
+            let time = time_border_exchange(&team, device, values, exchanges)?;
+            paths = time.paths;
+            Ok(time.secs)
+        })?;
         times.push((Messages::neighbours(ranks) * 4.0 * values as f64, secs));
     }
-    Ok(LinkTimes { ranks, link: Link::fit(&times), times })
+    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times })
 }
 
 /// Measures copies of up to `bytes` bytes between a device and page-locked memory of the host: the

@@ -40,7 +40,7 @@ pub fn link_lines(links: &[LinkTimes]) -> Vec<String> {
     }
     lines.push("messages between neighbours, all ranks at once".to_owned());
     lines.push(format!("{:>7} {:>11} {:>9} {:>10}", "ranks", "bytes", "time", "rate"));
-    for LinkTimes { ranks, times, link } in links {
+    for LinkTimes { ranks, paths, times, link } in links {
         for (bytes, secs) in times {
             let (size, time) = (format_thousands(*bytes as usize), format_seconds(*secs));
             lines.push(format!("{ranks:>7} {size:>11} {time:>9} {:>10}", format_rate(bytes / secs, "B/s")));
@@ -51,6 +51,9 @@ pub fn link_lines(links: &[LinkTimes]) -> Vec<String> {
             format_rate(link.bytes_per_s, "B/s"),
             format_percent(Some(link.largest_deviation(times)))
         ));
+        for path in paths {
+            lines.push(format!("{ranks:>7} path: {}", path.as_str()));
+        }
     }
     lines.push(String::new());
     lines

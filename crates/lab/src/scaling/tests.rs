@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use orrery_cluster::{RankTimes, threads};
+use orrery_fields::BorderPath;
 
 use super::model::{Line, Messages, StepModel};
 use super::report::largest_deviation;
@@ -40,7 +41,12 @@ fn example() -> ScalingStudy {
         },
         one_rank: vec![(128.0, 0.0128), (256.0, 0.0256)],
         one_rank_deviation: 0.01,
-        links: vec![LinkTimes { ranks: 2, times: vec![(8.0, 2e-6), (1e6, 2e-4)], link: DEFAULT_LINK }],
+        links: vec![LinkTimes {
+            ranks: 2,
+            paths: vec![BorderPath::Shared],
+            times: vec![(8.0, 2e-6), (1e6, 2e-4)],
+            link: DEFAULT_LINK,
+        }],
         steps: vec![
             measured(1, 256, 0.0256, 0.0256),
             measured(2, 128, 0.0129, 0.0134),
@@ -153,6 +159,9 @@ fn ranks_measure_all_physics_together() {
             assert!(studies.pop().unwrap().is_none());
             let study = studies.pop().unwrap().unwrap();
             assert_eq!(study.links.len(), 1);
+            // Threads copy from device to device.
+            let path = if device.is_some() { BorderPath::Direct } else { BorderPath::Messages };
+            assert_eq!(study.links[0].paths, [path]);
             let strong: Vec<usize> = study.strong().map(|step| step.ranks).collect();
             assert_eq!(strong, [1, 2], "{physics:?}");
             assert_eq!(study.weak().count(), 2);

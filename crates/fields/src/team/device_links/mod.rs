@@ -3,25 +3,71 @@
 //! Borders have a queue, so that copies and small kernels overlap with the interior. It is urgent:
 //! borders that are ready do not wait for the blocks of the interior that have not started.
 //!
-//! Two ranks of one process whose devices are the same one, or both of CUDA, copy from device to
-//! device: the owner of a border sends the handle of its buffer and the event after which the
-//! border is complete, and the receiver queues a copy behind that event. The host does not wait for
-//! the devices then. MPI libraries that accept memory of CUDA devices get the border itself when it
-//! is complete. All others copy borders through page-locked memory and send messages.
+//! A link between two ranks has one of these paths, the first that is possible:
 //!
-//! A receiver may read a border until it has sent its own border of the next step, because its
-//! event comes after the copy. So the owner must not write to the same buffer before it has
-//! received that event. Two buffers that take turns satisfy this.
+//! - **Direct.** Two ranks of one process whose devices are the same one, or both of CUDA, copy
+//!   from device to device: the owner of a border sends the handle of its buffer and the event
+//!   after which the border is complete, and the receiver queues a copy behind that event. The host
+//!   does not wait for the devices then.
+//! - **On device.** MPI libraries that accept memory of CUDA devices get the border itself when it
+//!   is complete.
+//! - **Shared.** Processes of one computer share page-locked memory ([`shared`]). The device of the
+//!   owner copies its border into it, and that of the receiver copies out of it. MPI only sends an
+//!   empty message in between.
+//! - **Staged.** All others copy borders to page-locked memory, and send messages from it.
+//!
+//! A receiver of a direct link may read a border until it has sent its own border of the next step,
+//! because its event comes after the copy. So the owner must not write to the same buffer before it
+//! has received that event. Two buffers that take turns satisfy this. Shared links have the same
+//! rule, with messages in place of events.
+
+mod shared;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use orrery_cluster::{ClusterError, Tag, Transport};
 use orrery_device::{Backend, Buffer, Device, DeviceError, Event, Pinned, Queue};
+use serde::Serialize;
 use thiserror::Error;
 
 use super::neighbours::{DOWNWARDS, Neighbours, UPWARDS};
 use crate::Scalar;
+use shared::SharedBorders;
+
+/// Path of borders from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BorderPath {
+    /// Messages from and to ordinary memory, for ranks on CPUs.
+    Messages,
+    /// Copies from device to device, within a process.
+    Direct,
+    /// Messages from and to the memory of CUDA devices.
+    OnDevice,
+    /// Page-locked memory that two processes share.
+    Shared,
+    /// Messages from and to page-locked memory.
+    Staged,
+}
+
+impl BorderPath {
+    /// All paths.
+    pub const ALL: [Self; 5] = [Self::Messages, Self::Direct, Self::OnDevice, Self::Shared, Self::Staged];
+
+    /// Returns a description for reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Direct => "from device to device",
+            Self::OnDevice => "messages in device memory",
+            Self::Shared => "shared page-locked memory",
+            Self::Staged => "messages through page-locked memory",
+        }
+    }
+}
 
 /// An error of a device or of a transport.
 #[derive(Debug, Error)]
@@ -62,6 +108,8 @@ enum LinkPath<R: Scalar> {
     Direct,
     /// Messages from and to the memory of the device, with a border that is sent.
     OnDevice(Option<ReadyBorder<R>>),
+    /// Copies through memory that both processes have mapped.
+    Shared(Box<SharedBorders<R>>),
     /// Messages from and to page-locked memory.
     Staged {
         sent: Pinned<R>,
@@ -79,6 +127,15 @@ struct ReadyBorder<R: Scalar> {
     done: Event,
 }
 
+/// Paths that a rank may use besides messages.
+#[derive(Clone, Copy)]
+struct Paths {
+    /// Chooses the links that copy from device to device, equally on both ends.
+    is_direct: fn(&Device, &Device) -> bool,
+    /// Whether this rank offers shared memory. A link uses it if both of its ends do and can.
+    offers_shared: bool,
+}
+
 impl<R: Scalar> DeviceLinks<R> {
     /// Connects a slab on `device` with its neighbours, for borders of `border_len` values. All
     /// ranks must call it.
@@ -87,39 +144,51 @@ impl<R: Scalar> DeviceLinks<R> {
         neighbours: &Neighbours,
         border_len: usize,
     ) -> Result<Self, LinkError> {
-        Self::with_paths(device, neighbours, border_len, can_copy)
+        let offers_shared = neighbours.transport.is_mpi();
+        Self::with_paths(device, neighbours, border_len, Paths { is_direct: can_copy, offers_shared })
     }
 
-    /// As [`Self::new`]. `is_direct` chooses the links that copy from device to device.
+    /// As [`Self::new`], with a choice of paths.
     fn with_paths(
         device: &Device,
         neighbours: &Neighbours,
         border_len: usize,
-        is_direct: fn(&Device, &Device) -> bool,
+        paths: Paths,
     ) -> Result<Self, LinkError> {
         let Neighbours { transport, lower, upper } = neighbours;
         let ranks = [*lower, *upper];
-        if !transport.is_mpi() {
-            for (side, rank) in ranks.iter().enumerate() {
-                rank.map_or(Ok(()), |rank| transport.send_value(rank, SENT[side], device.clone()))?;
-            }
-        }
-        let link = |side: usize, rank: usize| {
-            let is_direct = !transport.is_mpi()
-                && is_direct(device, &transport.receive_value::<Device>(rank, RECEIVED[side])?);
-            let path = if is_direct {
-                LinkPath::Direct
-            } else if transport.is_cuda_aware() && device.properties().backend == Backend::Cuda {
-                LinkPath::OnDevice(None)
-            } else {
-                let [sent, received] = [device.pinned(border_len)?, device.pinned(border_len)?];
-                LinkPath::Staged { sent, copied: None, received }
+        let is_direct = find_direct(device, transport, ranks, paths.is_direct)?;
+        let is_on_device = transport.is_cuda_aware() && device.properties().backend == Backend::Cuda;
+        // Both ends of other links exchange offers, also if one of them has nothing to offer.
+        let others = [0, 1].map(|side| ranks[side].filter(|_| !is_direct[side]));
+        let offers_shared = paths.offers_shared && !is_on_device;
+        let shared = shared::connect(device, transport, others, border_len, offers_shared)?;
+        let mut links = [None, None];
+        for (side, shared) in shared.into_iter().enumerate() {
+            let Some(rank) = ranks[side] else { continue };
+            let path = match shared {
+                _ if is_direct[side] => LinkPath::Direct,
+                _ if is_on_device => LinkPath::OnDevice(None),
+                Some(borders) => LinkPath::Shared(Box::new(borders)),
+                None => {
+                    let [sent, received] = [device.pinned(border_len)?, device.pinned(border_len)?];
+                    LinkPath::Staged { sent, copied: None, received }
+                }
             };
-            Ok::<_, LinkError>(Link { rank, path })
-        };
-        let [lower, upper] = [0, 1].map(|side| ranks[side].map(|rank| link(side, rank)).transpose());
-        let (queue, links) = (device.new_urgent_queue()?, [lower?, upper?]);
+            links[side] = Some(Link { rank, path });
+        }
+        let queue = device.new_urgent_queue()?;
         Ok(Self { transport: transport.clone(), queue, links, is_started: false })
+    }
+
+    /// Returns the paths to the lower and to the upper neighbour.
+    pub(super) fn paths(&self) -> impl Iterator<Item = BorderPath> {
+        self.links.iter().flatten().map(|link| match link.path {
+            LinkPath::Direct => BorderPath::Direct,
+            LinkPath::OnDevice(_) => BorderPath::OnDevice,
+            LinkPath::Shared(_) => BorderPath::Shared,
+            LinkPath::Staged { .. } => BorderPath::Staged,
+        })
     }
 
     /// Returns the queue of the borders.
@@ -144,6 +213,7 @@ impl<R: Scalar> DeviceLinks<R> {
                     self.transport.send_value(link.rank, SENT[side], border(range))?;
                 }
                 LinkPath::OnDevice(sent) => *sent = Some(border(range)),
+                LinkPath::Shared(borders) => borders.start(&self.queue, field.range(range)?)?,
                 LinkPath::Staged { sent, copied, .. } => {
                     *copied = Some(self.queue.read_async(field.range(range)?, sent)?);
                 }
@@ -168,6 +238,7 @@ impl<R: Scalar> DeviceLinks<R> {
                     self.queue.copy(border.field.range(border.range)?, ghosts)?;
                 }
                 LinkPath::OnDevice(sent) => *sent = None,
+                LinkPath::Shared(borders) => borders.finish(&self.queue, ghosts)?,
                 LinkPath::Staged { received, .. } => {
                     self.queue.write_async(ghosts, received)?;
                 }
@@ -198,15 +269,19 @@ impl<R: Scalar> DeviceLinks<R> {
                         let border = border.field.range(border.range.clone())?;
                         exchange.send_from_device(*rank, SENT[side], border)?;
                     }
+                    LinkPath::Shared(borders) => {
+                        exchange.receive::<R>(*rank, RECEIVED[side], &mut [])?;
+                        sends.push((*rank, SENT[side], borders.take_event(), None));
+                    }
                     LinkPath::Staged { sent, copied, received } => {
                         exchange.receive(*rank, RECEIVED[side], &mut received[..])?;
-                        sends.push((*rank, SENT[side], copied.take(), sent));
+                        sends.push((*rank, SENT[side], copied.take(), Some(sent)));
                     }
                 }
             }
             for (rank, tag, copied, sent) in sends {
                 copied.map_or(Ok(()), |copied| copied.wait())?;
-                exchange.send(rank, tag, &sent[..])?;
+                exchange.send(rank, tag, sent.map_or(&[][..], |sent| &sent[..]))?;
             }
             Ok(())
         })
@@ -215,6 +290,7 @@ impl<R: Scalar> DeviceLinks<R> {
 
 impl<R: Scalar> Drop for DeviceLinks<R> {
     /// Receives borders that nobody needs, so that the next field of these ranks does not get them.
+    /// Other paths send nothing before [`Self::finish`].
     fn drop(&mut self) {
         for (side, link) in self.links.iter().enumerate() {
             if let (true, Some(Link { rank, path: LinkPath::Direct })) = (self.is_started, link) {
@@ -225,107 +301,28 @@ impl<R: Scalar> Drop for DeviceLinks<R> {
     }
 }
 
+/// Returns for each neighbour whether the link to it copies from device to device.
+fn find_direct(
+    device: &Device,
+    transport: &Transport,
+    ranks: [Option<usize>; 2],
+    is_direct: fn(&Device, &Device) -> bool,
+) -> Result<[bool; 2], LinkError> {
+    let mut found = [false; 2];
+    if transport.is_mpi() {
+        return Ok(found);
+    }
+    for (side, rank) in ranks.iter().enumerate() {
+        rank.map_or(Ok(()), |rank| transport.send_value(rank, SENT[side], device.clone()))?;
+    }
+    for (side, rank) in ranks.iter().enumerate() {
+        let Some(rank) = *rank else { continue };
+        found[side] = is_direct(device, &transport.receive_value::<Device>(rank, RECEIVED[side])?);
+    }
+    Ok(found)
+}
+
 /// Returns true if queues of both devices can copy between them and wait for each other's events.
 fn can_copy(device: &Device, other: &Device) -> bool {
     device == other || [device, other].iter().all(|device| device.properties().backend == Backend::Cuda)
-}
-
-#[cfg(test)]
-mod tests {
-    use orrery_cluster::{Team, threads};
-    use orrery_device::testing::test_devices;
-
-    use super::*;
-
-    const BORDER: usize = 100;
-    const LEN: usize = 1000;
-
-    /// Returns the fields of all ranks after some steps in which each value becomes that of its
-    /// neighbour: a border moves by one rank per step. `is_direct` chooses the links.
-    fn moved_borders(
-        device: &Device,
-        ranks: usize,
-        is_direct: fn(&Device, &Device) -> bool,
-    ) -> Vec<Vec<f32>> {
-        let ghosts = [0..BORDER, LEN - BORDER..LEN];
-        let borders = [BORDER..2 * BORDER, LEN - 2 * BORDER..LEN - BORDER];
-        let fields = threads::run(ranks, |transport| {
-            let neighbours = Neighbours::new(&Team::new(transport), true);
-            let mut links = DeviceLinks::<f32>::with_paths(device, &neighbours, BORDER, is_direct)?;
-            let values: Vec<f32> = (0..LEN).map(|k| (1000 * transport.rank() + k) as f32).collect();
-            let mut field = Arc::new(device.upload(&values)?);
-            let mut next = Arc::new(device.zeros(LEN)?);
-            for _ in 0..5 {
-                // The next step sends the ghosts that it has received.
-                let queue = links.queue();
-                queue.copy(field.range(ghosts[0].clone())?, next.range(borders[1].clone())?)?;
-                queue.copy(field.range(ghosts[1].clone())?, next.range(borders[0].clone())?)?;
-                links.start(&next, borders.clone())?;
-                links.finish(&next, ghosts.clone())?;
-                std::mem::swap(&mut field, &mut next);
-            }
-            let mut values = vec![0.0; LEN];
-            links.queue().read(&*field, &mut values)?;
-            Ok::<_, LinkError>(values)
-        });
-        fields.unwrap()
-    }
-
-    /// After five steps the lower ghosts of a rank were sent five ranks below, and the upper ones
-    /// five ranks above.
-    #[test]
-    fn borders_reach_their_neighbours_on_every_path() {
-        for device in test_devices() {
-            for ranks in [2, 3] {
-                let paths: [fn(&Device, &Device) -> bool; 2] = [can_copy, |_, _| false];
-                for path in paths {
-                    let fields = moved_borders(&device, ranks, path);
-                    for (rank, field) in fields.iter().enumerate() {
-                        let [below, above] =
-                            [(rank + 5 * ranks - 5) % ranks, (rank + 5) % ranks].map(|rank| 1000 * rank);
-                        for k in 0..BORDER {
-                            assert_eq!(field[k], (below + k) as f32, "{ranks} ranks, rank {rank}");
-                            assert_eq!(field[LEN - BORDER + k], (above + LEN - BORDER + k) as f32);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// The second connection must not receive the borders of the first one.
-    #[test]
-    fn borders_that_are_not_received_do_not_remain() {
-        let device = &test_devices()[0];
-        let result = threads::run(2, |transport| {
-            let neighbours = Neighbours::new(&Team::new(transport), false);
-            let field = Arc::new(device.upload(&vec![transport.rank() as f32; LEN])?);
-            for _ in 0..2 {
-                let mut links = DeviceLinks::<f32>::with_paths(device, &neighbours, BORDER, can_copy)?;
-                links.start(&field, [BORDER..2 * BORDER, BORDER..2 * BORDER])?;
-            }
-            let mut links = DeviceLinks::<f32>::with_paths(device, &neighbours, BORDER, can_copy)?;
-            links.start(&field, [BORDER..2 * BORDER, BORDER..2 * BORDER])?;
-            links.finish(&field, [0..BORDER, LEN - BORDER..LEN])?;
-            let mut values = vec![0.0; LEN];
-            links.queue().read(&*field, &mut values)?;
-            Ok::<_, LinkError>([values[0], values[LEN - 1]])
-        });
-        assert_eq!(result.unwrap(), [[0.0, 1.0], [0.0, 1.0]]);
-    }
-
-    #[test]
-    fn a_device_that_fails_is_reported() {
-        let device = &test_devices()[0];
-        let result = threads::run(2, |transport| {
-            let neighbours = Neighbours::new(&Team::new(transport), false);
-            let mut links = DeviceLinks::<f32>::with_paths(device, &neighbours, BORDER, |_, _| false)?;
-            let field = Arc::new(device.zeros(LEN)?);
-            // The range is outside the field on one rank.
-            let end = if transport.rank() == 1 { LEN + 1 } else { LEN };
-            links.start(&field, [end - BORDER..end, end - BORDER..end])?;
-            links.finish(&field, [0..BORDER, 0..BORDER])
-        });
-        assert!(matches!(result, Err(LinkError::Device(_))), "{result:?}");
-    }
 }
