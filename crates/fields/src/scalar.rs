@@ -42,6 +42,12 @@ pub trait Scalar:
 
     /// Returns self × a + b, rounded once.
     fn fused_mul_add(self, a: Self, b: Self) -> Self;
+
+    /// Returns zero if |self| is below [`Real::TINY`].
+    fn zero_if_tiny(self) -> Self {
+        let is_tiny = -Self::TINY < self && self < Self::TINY;
+        if is_tiny { Self::default() } else { self }
+    }
 }
 
 impl Scalar for f32 {

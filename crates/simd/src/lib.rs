@@ -94,6 +94,7 @@ mod tests {
         expect(b.abs(), |_, b| b.abs());
         expect(a.max(b), f64::max);
         expect(a.zero_where_equal(a.mul(b), b), |a, b| if a * b == b { 0.0 } else { a });
+        check_tiny::<V>();
         let mut to = [V::Scalar::default(); 3 * MAX_LANES];
         let aligned = to.as_ptr().align_offset(size_of::<V>());
         a.store_streaming(&mut to[aligned..]);
@@ -112,6 +113,27 @@ mod tests {
             let next_term = e.powi(V::RSQRT_TERMS as i32 + 1);
             assert!(next_term < 8.0 * epsilon, "lane {k}: e = {e}, {} terms", V::RSQRT_TERMS);
         }
+    }
+
+    /// The largest number below the limit becomes zero, the limit itself does not.
+    fn check_tiny<V: Vector>() {
+        let tiny = V::Scalar::TINY.to_f64();
+        let below =
+            tiny * if size_of::<V::Scalar>() == 4 { 1.0 - 2f64.powi(-24) } else { 1.0 - 2f64.powi(-53) };
+        let cases = [(tiny, tiny), (-tiny, -tiny), (below, 0.0), (-below, 0.0), (0.0, 0.0), (-0.0, 0.0)];
+        let smallest =
+            if size_of::<V::Scalar>() == 4 { f64::from(f32::from_bits(1)) } else { f64::from_bits(1) };
+        let others =
+            [(smallest, 0.0), (-smallest, 0.0), (1.0, 1.0), (-3e30, -3e30), (f64::INFINITY, f64::INFINITY)];
+        for (value, expected) in cases.into_iter().chain(others) {
+            let mut to = [V::Scalar::default(); MAX_LANES];
+            V::splat(V::Scalar::from_f64(value)).zero_if_tiny().store(&mut to);
+            let expected = V::Scalar::from_f64(expected).to_f64();
+            assert_eq!(to[V::LANES - 1].to_f64().to_bits(), expected.to_bits(), "of {value:e}");
+        }
+        let mut to = [V::Scalar::default(); MAX_LANES];
+        V::splat(V::Scalar::from_f64(f64::NAN)).zero_if_tiny().store(&mut to);
+        assert!(to[..V::LANES].iter().all(|x| x.to_f64().is_nan()));
     }
 
     fn check_integers<S: SingleVector>() {

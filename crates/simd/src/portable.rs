@@ -1,6 +1,6 @@
 //! Registers as plain arrays, which the compiler vectorises for the baseline of the target.
 
-use crate::{SingleVector, Vector};
+use crate::{Real, SingleVector, Vector};
 
 /// Eight f32.
 #[derive(Clone, Copy)]
@@ -82,6 +82,10 @@ macro_rules! portable {
             #[inline(always)]
             fn zero_where_equal(self, a: Self, b: Self) -> Self {
                 Self(std::array::from_fn(|k| if a.0[k] == b.0[k] { 0.0 } else { self.0[k] }))
+            }
+            #[inline(always)]
+            fn zero_if_tiny(self) -> Self {
+                Self(self.0.map(|x| if x.abs() < Real::TINY { 0.0 } else { x }))
             }
             #[inline(always)]
             fn greater_mask(self, other: Self) -> u32 {

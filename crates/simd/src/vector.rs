@@ -9,6 +9,10 @@ pub trait Real: Copy + Default + Send + Sync + 'static {
     /// The register type of this scalar: `S` for f32, `D` for f64.
     type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>>: Vector<Scalar = Self>;
 
+    /// 2¹⁵ times the smallest normal number. Products of a number that is not below it with factors
+    /// down to 2⁻¹⁵ are normal.
+    const TINY: Self;
+
     /// Rounds to this type.
     fn from_f64(x: f64) -> Self;
     /// Converts to f64, without rounding.
@@ -17,6 +21,8 @@ pub trait Real: Copy + Default + Send + Sync + 'static {
 
 impl Real for f32 {
     type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>> = S;
+
+    const TINY: Self = Self::from_bits(16 << 23);
 
     #[inline(always)]
     fn from_f64(x: f64) -> Self {
@@ -30,6 +36,8 @@ impl Real for f32 {
 
 impl Real for f64 {
     type Register<S: Vector<Scalar = f32>, D: Vector<Scalar = f64>> = D;
+
+    const TINY: Self = Self::from_bits(16 << 52);
 
     #[inline(always)]
     fn from_f64(x: f64) -> Self {
@@ -87,6 +95,10 @@ pub unsafe trait Vector: Copy {
     fn rsqrt_estimate(self) -> Self;
     /// Returns `self` where `a != b`, and zero where `a == b`.
     fn zero_where_equal(self, a: Self, b: Self) -> Self;
+    /// Returns zero where |self| is below [`Real::TINY`], and `self` elsewhere, also where it is
+    /// NaN. On x86, each operation on subnormal numbers takes more than 100 cycles. Values that are
+    /// stored in this way do not become subnormal.
+    fn zero_if_tiny(self) -> Self;
     /// Returns a mask whose bit k is set if lane k of `self` is greater than lane k of `other`.
     fn greater_mask(self, other: Self) -> u32;
 

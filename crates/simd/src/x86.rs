@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::{MAX_LANES, SimdKernel, SingleVector, Vector};
+use crate::{MAX_LANES, Real, SimdKernel, SingleVector, Vector};
 
 /// Eight f32.
 #[derive(Clone, Copy)]
@@ -48,6 +48,7 @@ macro_rules! vector {
      $load:ident $store:ident $stream:ident $set1:ident $add:ident $sub:ident $mul:ident $div:ident $fmadd:ident $fnmadd:ident $andnot:ident $max:ident,
      rsqrt |$x:ident| $rsqrt:expr,
      zero_where_equal |$v:ident, $a:ident, $b:ident| $zero_where_equal:expr,
+     zero_if_tiny |$t:ident| $zero_if_tiny:expr,
      greater_mask |$p:ident, $q:ident| $greater_mask:expr) => {
         // SAFETY: here and in each method, a value exists only inside the `run_with` function of
         // its instruction set, so the machine has that set. `load` and `store` check the length of
@@ -137,6 +138,12 @@ macro_rules! vector {
                 Self(unsafe { $zero_where_equal })
             }
             #[inline(always)]
+            fn zero_if_tiny(self) -> Self {
+                let $t = self.0;
+                // SAFETY: see above.
+                Self(unsafe { $zero_if_tiny })
+            }
+            #[inline(always)]
             fn greater_mask(self, other: Self) -> u32 {
                 let ($p, $q) = (self.0, other.0);
                 // SAFETY: see above.
@@ -153,6 +160,10 @@ vector!(
     _mm256_fnmadd_ps _mm256_andnot_ps _mm256_max_ps,
     rsqrt |x| _mm256_rsqrt_ps(x),
     zero_where_equal |v, a, b| _mm256_and_ps(v, _mm256_cmp_ps::<_CMP_NEQ_UQ>(a, b)),
+    zero_if_tiny |t| {
+        let size = _mm256_andnot_ps(_mm256_set1_ps(-0.0), t);
+        _mm256_and_ps(t, _mm256_cmp_ps::<_CMP_NLT_UQ>(size, _mm256_set1_ps(f32::TINY)))
+    },
     greater_mask |p, q| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(p, q)) as u32
 );
 // AVX2 has no estimate for f64, and one in f32 would lose its range. Division and square root
@@ -163,6 +174,10 @@ vector!(
     _mm256_fnmadd_pd _mm256_andnot_pd _mm256_max_pd,
     rsqrt |x| _mm256_div_pd(_mm256_set1_pd(1.0), _mm256_sqrt_pd(x)),
     zero_where_equal |v, a, b| _mm256_and_pd(v, _mm256_cmp_pd::<_CMP_NEQ_UQ>(a, b)),
+    zero_if_tiny |t| {
+        let size = _mm256_andnot_pd(_mm256_set1_pd(-0.0), t);
+        _mm256_and_pd(t, _mm256_cmp_pd::<_CMP_NLT_UQ>(size, _mm256_set1_pd(f64::TINY)))
+    },
     greater_mask |p, q| _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_GT_OQ>(p, q)) as u32
 );
 // The relative error of vrsqrt14 is at most 2⁻¹⁴. It is 3e-8 with one term of the series in f32,
@@ -173,6 +188,8 @@ vector!(
     _mm512_fnmadd_ps _mm512_andnot_ps _mm512_max_ps,
     rsqrt |x| _mm512_rsqrt14_ps(x),
     zero_where_equal |v, a, b| _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b), v),
+    // Below TINY, these bits of the exponent are zero.
+    zero_if_tiny |t| _mm512_maskz_mov_ps(_mm512_test_epi32_mask(_mm512_castps_si512(t), _mm512_set1_epi32(0x7800_0000)), t),
     greater_mask |p, q| u32::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(p, q))
 );
 vector!(
@@ -181,6 +198,8 @@ vector!(
     _mm512_fnmadd_pd _mm512_andnot_pd _mm512_max_pd,
     rsqrt |x| _mm512_rsqrt14_pd(x),
     zero_where_equal |v, a, b| _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(a, b), v),
+    // Below TINY, these bits of the exponent are zero.
+    zero_if_tiny |t| _mm512_maskz_mov_pd(_mm512_test_epi64_mask(_mm512_castpd_si512(t), _mm512_set1_epi64(0x7F00_0000_0000_0000)), t),
     greater_mask |p, q| u32::from(_mm512_cmp_pd_mask::<_CMP_GT_OQ>(p, q))
 );
 

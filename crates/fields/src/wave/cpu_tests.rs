@@ -17,6 +17,14 @@ pub(super) fn scattered(n: usize, seed: u64) -> Vec<f64> {
         .collect()
 }
 
+/// Returns the values, with the last quarter scaled to numbers around the limit of
+/// [`Scalar::zero_if_tiny`].
+pub(super) fn with_tiny_end<R: Scalar>(values: Vec<f64>) -> Vec<R> {
+    let first = values.len() / 4 * 3;
+    let scale = |index: usize| if index < first { 1.0 } else { 2.0 * R::TINY.to_f64() };
+    values.into_iter().enumerate().map(|(index, value)| R::from_f64(scale(index) * value)).collect()
+}
+
 /// Returns a condition of each kind.
 pub(super) fn condition(kind: usize) -> SideCondition {
     match kind % 5 {
@@ -59,7 +67,7 @@ pub(super) fn problem_of<R: Scalar>(
     let receivers = points.iter().map(|point| at([point[2], point[0], point[1]])).collect();
     let problem = WaveProblem::new(grid, sides, order, velocity, sources, receivers, R::PRECISION).unwrap();
     let medium = Medium::<R>::new(&problem, 0.9 * problem.max_stable_step());
-    let field = |seed| scattered(n, seed).into_iter().map(R::from_f64).collect();
+    let field = |seed| with_tiny_end(scattered(n, seed));
     let state = WaveState::start(&medium, field(2), field(3));
     (medium, state)
 }

@@ -186,7 +186,7 @@ impl<R: Scalar, const PLANES: usize> RowInput<'_, R, PLANES> {
             // 2u is exact, so this is fma(2, u, −u^(n−1)) with one constant less.
             let own = column[p + ghosts];
             let inertia = own.add(own).sub(V::load(&next[p][x..]));
-            sums[p] = v.fused_mul_add(sums[p], inertia);
+            sums[p] = v.fused_mul_add(sums[p], inertia).zero_if_tiny();
             p += 1;
         }
         sums

@@ -84,7 +84,7 @@ pub fn update_psi<V: Vector, const RADIUS: usize>(
     while at < psi.len() {
         let slope = u.slope::<V, RADIUS>(&first, at);
         prefetch(psi[at..].as_ptr().wrapping_add(ahead));
-        b.fused_mul_add(V::load(&psi[at..]), a.mul(slope)).store(&mut psi[at..]);
+        b.fused_mul_add(V::load(&psi[at..]), a.mul(slope)).zero_if_tiny().store(&mut psi[at..]);
         at += V::LANES;
     }
 }
@@ -114,7 +114,7 @@ pub fn add_layer_terms<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
         let slope = psi.slope::<V, RADIUS>(&first, at);
         let centre = second_centre.mul(V::load(&own[at..]));
         let curvature = u.curvature::<V, RADIUS>(&second, centre, at);
-        let new_zeta = b.fused_mul_add(V::load(&zeta[at..]), a.mul(curvature.add(slope)));
+        let new_zeta = b.fused_mul_add(V::load(&zeta[at..]), a.mul(curvature.add(slope))).zero_if_tiny();
         prefetch(zeta[at..].as_ptr().wrapping_add(ahead));
         new_zeta.store(&mut zeta[at..]);
         let value = courant.load::<V>(at).fused_mul_add(slope.add(new_zeta), V::load(&next[at..]));
@@ -212,7 +212,7 @@ pub fn update_column_psi<V: Vector, const RADIUS: usize>(
     while at < BLOCK {
         let (a, b) = (V::load(&columns.a[at..]), V::load(&columns.b[at..]));
         let slope = column_slope::<V, RADIUS>(&first, u, is_max, at);
-        let value = b.fused_mul_add(V::load(&psi[at..]), a.mul(slope));
+        let value = b.fused_mul_add(V::load(&psi[at..]), a.mul(slope)).zero_if_tiny();
         let value = value.zero_where_equal(V::load(&columns.is_layer[at..]), zero);
         value.store(&mut psi[at..]);
         value.store(&mut new_psi[at..]);
@@ -253,7 +253,7 @@ pub fn add_column_terms<V: Vector<Scalar = R>, R: Scalar, const RADIUS: usize>(
         let (a, b) = (V::load(&columns.a[at..]), V::load(&columns.b[at..]));
         let slope = column_slope::<V, RADIUS>(&first, psi, is_max, at);
         let sum = V::load(&curvature[at..]).add(slope);
-        let new_zeta = b.fused_mul_add(V::load(&zeta[at..]), a.mul(sum));
+        let new_zeta = b.fused_mul_add(V::load(&zeta[at..]), a.mul(sum)).zero_if_tiny();
         new_zeta.store(&mut zeta[at..]);
         let is_layer = V::load(&columns.is_layer[at..]);
         let term = slope.sub(minus_one.mul(new_zeta).zero_where_equal(is_layer, zero));

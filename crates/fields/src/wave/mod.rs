@@ -10,15 +10,15 @@
 //!
 //! 1. All nodes, with the weights of [`Stencil`], r = 1 … radius and the axes in the order z, y, x:
 //!
-//!    acc = W u,  acc = fma(w_r, u_−r + u_r, acc),  u' = fma(v, acc, fma(2, u, −u^(n−1)))
+//!    acc = W u,  acc = fma(w_r, u_−r + u_r, acc),  u' = z(fma(v, acc, fma(2, u, −u^(n−1))))
 //!
 //! 2. The absorbing layers, in the order of [`Side::ALL`](orrery_model::wave::Side::ALL). n counts
 //!    nodes from the outside inwards, L is the thickness, D the first derivative and D2 the second
 //!    one along the normal, both times a power of h0. D is one product, for r = 1, and fma for the
 //!    others:
 //!
-//!    ψ = fma(b, ψ, a Du)  for n < L,
-//!    ζ = fma(b, ζ, a (D2u + Dψ))  for n < L,
+//!    ψ = z(fma(b, ψ, a Du))  for n < L,
+//!    ζ = z(fma(b, ζ, a (D2u + Dψ)))  for n < L,
 //!    u' = fma(v, Dψ + ζ, u')  for n < L + radius, where ψ = ζ = 0 for n >= L.
 //!
 //!    This is a convolutional PML for the wave equation (Pasalic, McGarry 2010, SEG Technical
@@ -27,6 +27,11 @@
 //!
 //! 3. The sources at the time n dt: u' = fma(v, Σ weight f_s, u'), see `points`.
 //! 4. The values at the receivers at the time (n + 1) dt.
+//!
+//! z(x) is 0 for |x| < 2⁻¹¹¹ in f32, 2⁻¹⁰⁰⁷ in f64, and x otherwise. Ahead of a wave the field
+//! decreases to subnormal numbers within a few nodes, and in a layer behind it with time. CPUs need
+//! more than 100 cycles for an operation on them: 256³ nodes on two AVX-512 cores took 31 ms per
+//! step without z, and take 20 ms with it (`wave-3d`, 148 steps).
 //!
 //! Beyond a free surface u is the negative image of the nodes inside, and the node on the surface
 //! is zero. Beyond a rigid side it is the image itself. Behind an absorbing layer u is zero. State

@@ -40,7 +40,8 @@ fn advance_nodes<R: Scalar>(medium: &Medium<R>, state: &mut WaveState<R>) {
             sum = add_pairs(medium, weights, &state.now, node, axis, sum);
         }
         let extrapolated = two.fused_mul_add(u, -state.previous[index]);
-        state.previous[index] = medium.squared_courant.at(index).fused_mul_add(sum, extrapolated);
+        let next = medium.squared_courant.at(index).fused_mul_add(sum, extrapolated);
+        state.previous[index] = next.zero_if_tiny();
     }
 }
 
@@ -157,7 +158,7 @@ fn absorb_line<R: Scalar>(
     for n in 0..thickness {
         let slope = derivative(&|r| u_pair(now, n, r));
         let psi = &mut memory.psi[memory_index(n)];
-        *psi = coefficients.b[n].fused_mul_add(*psi, coefficients.a[n] * slope);
+        *psi = coefficients.b[n].fused_mul_add(*psi, coefficients.a[n] * slope).zero_if_tiny();
     }
     for n in 0..thickness + radius {
         let psi = |n: isize| match usize::try_from(n) {
@@ -170,7 +171,8 @@ fn absorb_line<R: Scalar>(
             let curvature = coefficients.second_centre * now[index];
             let curvature = add_pairs(medium, &coefficients.second, now, node(n), axis, curvature);
             let zeta = &mut memory.zeta[memory_index(n)];
-            *zeta = coefficients.b[n].fused_mul_add(*zeta, coefficients.a[n] * (curvature + term));
+            let source = coefficients.a[n] * (curvature + term);
+            *zeta = coefficients.b[n].fused_mul_add(*zeta, source).zero_if_tiny();
             term = term + *zeta;
         }
         next[index] = medium.squared_courant.at(index).fused_mul_add(term, next[index]);

@@ -302,3 +302,33 @@ fn energy_of_a_standing_wave_is_that_of_the_equation() {
     assert!((found.energy / expected - 1.0).abs() < 1e-7, "{} {expected}", found.energy);
     assert!((found.largest - 1.0).abs() < 1e-12);
 }
+
+/// Ahead of a wave the field decreases to zero without subnormal numbers. After k steps of order 8
+/// the scheme has reached 4k nodes, and the wave less than one per step.
+#[test]
+fn values_ahead_of_a_wave_are_normal_or_zero() {
+    let (grid, steps) = (WaveGrid::plane([400, 9], [1.0; 2]), 80);
+    let velocity = Velocity::Uniform(1.0);
+    let source = WaveSource {
+        position: [5.0, 4.0, 0.0],
+        wavelet: Wavelet::Ricker { frequency: 0.1, delay: 12.0, amplitude: 1.0 },
+    };
+    let (sources, precision) = (vec![source], Precision::Single);
+    let absorbing = Sides::uniform(SideCondition::Absorbing(AbsorbingLayer::new(4)));
+    for sides in [FREE_RIGID, absorbing] {
+        let order = SpaceOrder::Eighth;
+        let problem =
+            WaveProblem::new(grid, sides, order, velocity.clone(), sources.clone(), vec![], precision);
+        let problem = problem.unwrap();
+        let medium = Medium::<f32>::new(&problem, 0.9 * problem.max_stable_step());
+        let mut state = WaveState::at_rest(&medium);
+        reference::advance(&medium, &mut state, steps);
+        let largest = state.now.iter().fold(0f32, |largest, value| largest.max(value.abs()));
+        assert!(largest > 1e-3, "the largest value is {largest}");
+        assert!(state.now.iter().filter(|value| **value == 0.0).count() > 1000, "nodes ahead are zero");
+        let memory = state.layers.iter().flat_map(|layer| layer.psi.iter().chain(&layer.zeta));
+        for &value in state.now.iter().chain(memory) {
+            assert!(!value.is_subnormal(), "{value:e}");
+        }
+    }
+}

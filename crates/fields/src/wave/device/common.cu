@@ -76,10 +76,21 @@ FUNCTION void store_vector(GLOBAL REAL* to, REAL* values, int columns_left)
     STORE_ONCE(to, pack(values));
 }
 
+// Returns zero if |value| is below 2^15 times the smallest normal number.
+FUNCTION REAL zero_if_tiny(REAL value)
+{
+#if IS_DOUBLE
+    const REAL tiny = 0x1p-1007;
+#else
+    const REAL tiny = 0x1p-111f;
+#endif
+    return fabs(value) < tiny ? (REAL)0 : value;
+}
+
 // Returns u one step later, from `sum` = A u, u and u one step earlier.
 FUNCTION REAL next_value(REAL courant, REAL sum, REAL u, REAL previous)
 {
-    return FMA_REAL(courant, sum, FMA_REAL((REAL)2, u, -previous));
+    return zero_if_tiny(FMA_REAL(courant, sum, FMA_REAL((REAL)2, u, -previous)));
 }
 
 // Parameters of all kernels that advance a field. The axis along which they march is z, or y in two

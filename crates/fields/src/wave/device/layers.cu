@@ -3,9 +3,11 @@
 // n counts nodes from the outside inwards and L = thickness. With D and D2 the first and second
 // derivative along the normal:
 //
-//   psi = fma(b, psi, a D u)                n < L
-//   zeta = fma(b, zeta, a (D2 u + D psi))   n < L
-//   u' = fma(v, D psi + zeta, u')           n < L + RADIUS, where psi = zeta = 0 from L on
+//   psi = tiny(fma(b, psi, a D u))                n < L
+//   zeta = tiny(fma(b, zeta, a (D2 u + D psi)))   n < L
+//   u' = fma(v, D psi + zeta, u')                 n < L + RADIUS, where psi = zeta = 0 from L on
+//
+// tiny is zero_if_tiny.
 //
 // D psi needs new values of psi at neighbours, so one thread or one block does a whole line. About
 // 32 bytes per node of a layer in single precision: bound by memory bandwidth.
@@ -86,7 +88,7 @@ absorb_lines(
                 const ulong index = memory + (ulong)ahead * memory_normal;
                 const REAL slope = derivative(values + RADIUS, first_weights);
                 const REAL damped = PRODUCT(coefficients[ahead], slope);
-                psis[2 * RADIUS] = FMA_REAL(coefficients[thickness + ahead], psi[index], damped);
+                psis[2 * RADIUS] = zero_if_tiny(FMA_REAL(coefficients[thickness + ahead], psi[index], damped));
                 psi[index] = psis[2 * RADIUS];
             }
             if (n >= 0) {
@@ -95,7 +97,8 @@ absorb_lines(
                     const ulong index = memory + (ulong)n * memory_normal;
                     const REAL curvature = second_derivative(values, second_centre, second_weights);
                     const REAL damped = PRODUCT(coefficients[n], curvature + term);
-                    const REAL new_zeta = FMA_REAL(coefficients[thickness + n], zeta[index], damped);
+                    const REAL new_zeta =
+                        zero_if_tiny(FMA_REAL(coefficients[thickness + n], zeta[index], damped));
                     zeta[index] = new_zeta;
                     term = term + new_zeta;
                 }
@@ -147,7 +150,7 @@ absorb_rows(LAYER_PARAMETERS, int pitch, ulong plane, int rows, int planes, ulon
             UNROLL_ALL
             for (int r = -RADIUS; r <= RADIUS; r++)
                 values[RADIUS + r] = u[node + r * normal];
-            new_psi = FMA_REAL(b, psi[index], PRODUCT(a, derivative(values, first_weights)));
+            new_psi = zero_if_tiny(FMA_REAL(b, psi[index], PRODUCT(a, derivative(values, first_weights))));
             psi[index] = new_psi;
         }
         psis[line][n + RADIUS] = new_psi;
@@ -160,7 +163,7 @@ absorb_rows(LAYER_PARAMETERS, int pitch, ulong plane, int rows, int planes, ulon
             REAL term = derivative(window, first_weights);
             if (is_layer) {
                 const REAL curvature = second_derivative(values, second_centre, second_weights);
-                const REAL new_zeta = FMA_REAL(b, old_zeta, PRODUCT(a, curvature + term));
+                const REAL new_zeta = zero_if_tiny(FMA_REAL(b, old_zeta, PRODUCT(a, curvature + term)));
                 zeta[index] = new_zeta;
                 term = term + new_zeta;
             }
