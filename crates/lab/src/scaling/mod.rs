@@ -9,8 +9,10 @@
 //! - **Together.** The ranks compute one problem, with communication.
 //!
 //! The [`model`] adds the time of the messages to that of the copies, and predicts the times
-//! together. Its parameters are times of single ranks and of the transport: no time of ranks that
-//! compute together is used. See [`model`] for the equations.
+//! together. For fields, its parameters are times of single ranks and of the transport. Particles
+//! have more work at the borders of their parts than messages: ghosts are packed and sorted, and
+//! results are copied. There latency and bandwidth are fitted to the times together of other sizes
+//! than those of strong and weak scaling. See [`model`] for the equations.
 
 pub mod model;
 #[cfg(test)]
@@ -21,6 +23,7 @@ mod study;
 mod systems;
 #[cfg(test)]
 mod tests;
+mod timing;
 
 use orrery_cluster::Transport;
 use orrery_device::Device;

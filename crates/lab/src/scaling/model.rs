@@ -9,7 +9,8 @@
 //! | all-gather of results | P - 1 messages of n / P results, and log2 P short ones |
 //! | ghosts of particles | one message for both sides, and log2 P short ones |
 //! | step | computation + communication, or the larger of the two if they overlap |
-//!  c and r are straight lines through the times of one rank. The work w is n, except for the walk
+//!
+//! c and r are straight lines through the times of one rank. The work w is n, except for the walk
 //! of a tree, where it is n log2 n.
 
 use serde::Serialize;
@@ -27,20 +28,28 @@ impl Line {
     /// Fits the line with the smallest sum of squared relative deviations. Both numbers are at
     /// least 0. Points are (x, y) with positive y. One point gives a line through the origin.
     pub fn fit(points: &[(f64, f64)]) -> Self {
-        let sum = |term: fn(f64, f64) -> f64| points.iter().map(|&(x, y)| term(x, y)).sum::<f64>();
-        // Normal equations of a/y + b x/y = 1.
-        let aa = sum(|_, y| 1.0 / (y * y));
-        let ab = sum(|x, y| x / (y * y));
-        let bb = sum(|x, y| x * x / (y * y));
-        let (a1, b1) = (sum(|_, y| 1.0 / y), sum(|x, y| x / y));
+        Self::fit_relative_to(&points.iter().map(|&(x, y)| (x, y, y)).collect::<Vec<_>>())
+    }
+
+    /// Fits the line with the smallest sum of ((y - line) / s)^2 to points (x, y, s). Otherwise
+    /// like [`Line::fit`], but y may be negative.
+    pub fn fit_relative_to(points: &[(f64, f64, f64)]) -> Self {
+        let sum = |term: fn(f64, f64) -> f64| {
+            points.iter().map(|&(x, y, scale)| term(x, y) / (scale * scale)).sum::<f64>()
+        };
+        // Normal equations of a/s + b x/s = y/s.
+        let aa = sum(|_, _| 1.0);
+        let ab = sum(|x, _| x);
+        let bb = sum(|x, _| x * x);
+        let (a1, b1) = (sum(|_, y| y), sum(|x, y| x * y));
         let determinant = aa * bb - ab * ab;
         let fixed = (a1 * bb - b1 * ab) / determinant;
         let per_unit = (aa * b1 - ab * a1) / determinant;
         let is_singular = points.len() < 2 || determinant <= 1e-12 * aa * bb;
         match (fixed >= 0.0, per_unit >= 0.0) {
             (true, true) if !is_singular => Self { fixed, per_unit },
-            (_, false) if !is_singular => Self { fixed: a1 / aa, per_unit: 0.0 },
-            _ => Self { fixed: 0.0, per_unit: if bb > 0.0 { b1 / bb } else { 0.0 } },
+            (_, false) if !is_singular => Self { fixed: (a1 / aa).max(0.0), per_unit: 0.0 },
+            _ => Self { fixed: 0.0, per_unit: if bb > 0.0 { (b1 / bb).max(0.0) } else { 0.0 } },
         }
     }
 

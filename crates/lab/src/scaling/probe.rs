@@ -30,6 +30,8 @@ pub struct LinkTimes {
     pub times: Vec<(f64, f64)>,
     /// Latency and bandwidth that fit these times.
     pub link: Link,
+    /// Latency and bandwidth that fit the steps of ranks which compute together, for particles.
+    pub of_steps: Option<Link>,
 }
 
 /// Time of a message between two ranks.
@@ -59,7 +61,7 @@ pub(super) fn exchange_times(
         })?;
         times.push((Messages::neighbours(ranks) * 4.0 * values as f64, secs));
     }
-    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times })
+    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, of_steps: None })
 }
 
 /// Measures copies of up to `bytes` bytes between a device and page-locked memory of the host: the

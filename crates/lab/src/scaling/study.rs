@@ -1,20 +1,17 @@
 //! The measurements of one physics, and the model that follows from them.
 
-use std::time::Instant;
-
-use orrery_cluster::{RankTimes, Team, Transport};
+use orrery_cluster::RankTimes;
 use serde::Serialize;
 
 use super::model::{Line, Link, Messages, StepModel, fit_serial_fraction};
 use super::probe::{LinkTimes, exchange_times, staging_link};
-use super::systems::{Problem, System};
+use super::systems::Problem;
+use super::timing::{Copies, Together};
 use super::{Physics, Processors, Rank, rank_counts};
 use crate::LabError;
 
 /// Parts of the size of one rank for which steps are measured.
 const DIVISORS: [usize; 5] = [16, 8, 4, 2, 1];
-/// Most timed steps, in units of [`Pace::unit`](super::systems::Pace::unit).
-const MAX_UNITS: u64 = 256;
 
 /// Steps of some ranks that compute one problem together, and their model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -89,6 +86,32 @@ impl ScalingStudy {
         self.steps.iter().filter(move |step| Some(step.ranks) == most)
     }
 
+    /// Fits latency and bandwidth to the steps from `first` on, which have the same number of ranks,
+    /// and replaces the times of communication by those of the fit. Steps of strong and weak
+    /// scaling are not used, because they are predicted. Two others must have been measured.
+    pub(super) fn fit_communication(&mut self, first: usize) {
+        let Self { n, model, links, steps, .. } = self;
+        let Some((steps, link)) = steps.get_mut(first..).zip(links.last_mut()) else { return };
+        let sent =
+            |step: &Measured| model.messages.sent_bytes((step.ranks * step.per_rank) as f64, step.ranks);
+        let is_predicted = |step: &Measured| [*n / step.ranks, *n].contains(&step.per_rank);
+        let points: Vec<_> = steps
+            .iter()
+            .filter(|step| !is_predicted(step) && step.measured_secs > 0.0)
+            .map(|step| (sent(step), step.measured_secs - step.computation_secs, step.measured_secs))
+            .collect();
+        if points.len() < 2 {
+            return;
+        }
+        let Line { fixed, per_unit } = Line::fit_relative_to(&points);
+        let fitted = Link { latency_secs: fixed, bytes_per_s: 1.0 / per_unit };
+        link.of_steps = Some(fitted);
+        for step in steps {
+            step.communication_secs = fitted.secs(sent(step));
+            step.model_secs = model.combined_secs(step.computation_secs, step.communication_secs);
+        }
+    }
+
     /// Returns the measured seconds of a step of the problem of size `n` on one rank.
     pub fn one_rank_secs(&self) -> f64 {
         self.one_rank.last().map_or(f64::NAN, |(_, secs)| *secs)
@@ -97,27 +120,13 @@ impl ScalingStudy {
 
 /// A measurement on one rank. All ranks execute the same sequence.
 pub(super) struct Measurement<'a> {
-    rank: Rank<'a>,
+    pub(super) rank: Rank<'a>,
     processors: &'a Processors,
-    physics: Physics,
+    pub(super) physics: Physics,
     n: usize,
-    progress: &'a mut dyn FnMut(&str),
+    pub(super) progress: &'a mut dyn FnMut(&str),
     /// Bytes of memory per rank, equal on all ranks.
     memory: u64,
-}
-
-/// Times of steps of one rank.
-#[derive(Clone, Copy, Debug, Default)]
-struct Copies {
-    secs: f64,
-    steps_per_exchange: u64,
-}
-
-/// Times of steps of several ranks, on the leader.
-#[derive(Clone, Debug, Default)]
-struct Together {
-    secs: f64,
-    times: Vec<RankTimes>,
 }
 
 impl<'a> Measurement<'a> {
@@ -160,7 +169,7 @@ impl<'a> Measurement<'a> {
         Ok((transport.rank() == 0).then_some(study))
     }
 
-    fn problem(&self, amount: usize) -> Problem {
+    pub(super) fn problem(&self, amount: usize) -> Problem {
         Problem { physics: self.physics, side: self.n, amount }
     }
 
@@ -218,8 +227,8 @@ impl<'a> Measurement<'a> {
         Ok((model, times))
     }
 
-    /// Measures some of the ranks together, and adds the results. With `is_all`, all sizes are
-    /// measured, else the problem of size `n` and `n` per rank.
+    /// Measures some of the ranks together, and adds the results. With `is_all`, all sizes of a
+    /// field are measured, else the problem of size `n` and `n` per rank.
     fn measure_ranks(
         &mut self,
         ranks: usize,
@@ -227,11 +236,14 @@ impl<'a> Measurement<'a> {
         study: &mut ScalingStudy,
     ) -> Result<(), LabError> {
         let counts = rank_counts(self.rank.transport.size());
-        let mut sizes = if is_all { self.sizes(&counts) } else { vec![self.n / ranks, self.n] };
+        let is_field = matches!(study.model.messages, Messages::Borders { .. });
+        let needs_all = is_all || (!is_field && ranks > 1);
+        let mut sizes = if needs_all { self.sizes(&counts) } else { vec![self.n / ranks, self.n] };
         sizes.retain(|size| *size * ranks >= self.physics.min_size());
         sizes.dedup();
         let link = if ranks > 1 { Some(self.measure_link(ranks, study)?) } else { None };
         let sharing = self.gravity_sharing(ranks, study)?;
+        let first = study.steps.len();
         for per_rank in sizes {
             let (total, amount) = (self.problem(ranks * per_rank), (ranks * per_rank) as f64);
             if total.bytes_per_rank(ranks) > self.memory {
@@ -251,7 +263,6 @@ impl<'a> Measurement<'a> {
             };
             let communication = link.map_or(0.0, |link| {
                 // The exchange of borders was measured with its copies.
-                let is_field = matches!(study.model.messages, Messages::Borders { .. });
                 let staging = study.model.staging.as_ref().filter(|_| !is_field);
                 study.model.messages.secs(amount, ranks, &link, staging)
             });
@@ -267,6 +278,9 @@ impl<'a> Measurement<'a> {
                 shares,
                 imbalance,
             });
+        }
+        if !is_field && ranks > 1 {
+            study.fit_communication(first);
         }
         Ok(())
     }
@@ -301,103 +315,6 @@ impl<'a> Measurement<'a> {
             }
             _ => Ok(None),
         }
-    }
-
-    fn time_walk(&self, bodies: usize) -> Result<f64, LabError> {
-        let Rank { transport, device, settings } = self.rank;
-        let seconds = match transport.rank() {
-            0 => self.problem(bodies).walk_secs(device, settings.repeats)?,
-            _ => 1.0,
-        };
-        transport.barrier()?;
-        Ok(seconds)
-    }
-
-    /// Times steps of `ranks` ranks that each compute a whole problem of `amount`. All ranks must
-    /// call it. The times are those of the slowest rank, and 0 on ranks that do not take part.
-    fn time_copies(&mut self, ranks: usize, amount: usize) -> Result<Copies, LabError> {
-        let elements = self.physics.elements();
-        let name = self.physics.name();
-        (self.progress)(&format!("{name}: {amount} {elements} on each of {ranks} ranks"));
-        let Rank { transport, device, .. } = self.rank;
-        let problem = self.problem(amount);
-        let copies = transport.first_ranks(ranks).map(|group| {
-            let timed =
-                problem.run(&Team::alone(), device, |system| self.time_copy(&group, &problem, system));
-            timed.map(|timed| timed.expect("a rank alone leads"))
-        });
-        let copies = copies.transpose()?;
-        transport.barrier()?;
-        Ok(copies.unwrap_or_default())
-    }
-
-    fn time_copy(
-        &self,
-        group: &Transport,
-        problem: &Problem,
-        system: &mut dyn System,
-    ) -> Result<Copies, LabError> {
-        system.advance(problem.pace().warm_up)?;
-        let mut slowest = |steps: u64| {
-            group.barrier()?;
-            let start = Instant::now();
-            system.advance(steps)?;
-            Ok::<_, LabError>(group.all_reduce(&[start.elapsed().as_secs_f64()], f64::max)?[0])
-        };
-        let unit = problem.pace().unit;
-        let steps = self.step_count(slowest(unit)?, unit);
-        let mut secs = f64::INFINITY;
-        for _ in 0..self.rank.settings.repeats {
-            secs = secs.min(slowest(steps)? / steps as f64);
-        }
-        Ok(Copies { secs, steps_per_exchange: system.steps_per_exchange() })
-    }
-
-    /// Times steps of a problem that `ranks` ranks compute together. All ranks must call it. Rank 0
-    /// returns the times.
-    fn time_together(&mut self, ranks: usize, problem: &Problem) -> Result<Together, LabError> {
-        let elements = self.physics.elements();
-        let name = self.physics.name();
-        (self.progress)(&format!("{name}: {} {elements} on {ranks} ranks together", problem.amount));
-        let Rank { transport, device, .. } = self.rank;
-        let timed = transport.first_ranks(ranks).map(|group| {
-            let team = Team::new(&group);
-            problem.run(&team, device, |system| self.time_team(&team, problem, system))
-        });
-        let timed = timed.transpose()?.flatten();
-        transport.barrier()?;
-        Ok(timed.unwrap_or_default())
-    }
-
-    fn time_team(
-        &self,
-        team: &Team,
-        problem: &Problem,
-        system: &mut dyn System,
-    ) -> Result<Together, LabError> {
-        let pace = problem.pace();
-        system.advance(pace.warm_up)?;
-        let start = Instant::now();
-        system.advance(pace.unit)?;
-        let steps = self.step_count(start.elapsed().as_secs_f64(), pace.unit);
-        let mut fastest = Together { secs: f64::INFINITY, times: Vec::new() };
-        for _ in 0..self.rank.settings.repeats {
-            team.start_times()?;
-            let start = Instant::now();
-            system.advance(steps)?;
-            let secs = start.elapsed().as_secs_f64() / steps as f64;
-            let times = team.times()?;
-            if secs < fastest.secs {
-                fastest = Together { secs, times };
-            }
-        }
-        Ok(fastest)
-    }
-
-    /// Returns the number of steps of a timed run, if `unit` steps take `unit_secs`.
-    fn step_count(&self, unit_secs: f64, unit: u64) -> u64 {
-        let units = (self.rank.settings.run_secs / unit_secs.max(1e-9)).ceil() as u64;
-        unit * units.clamp(1, MAX_UNITS)
     }
 }
 

@@ -46,6 +46,7 @@ fn example() -> ScalingStudy {
             paths: vec![BorderPath::Shared],
             times: vec![(8.0, 2e-6), (1e6, 2e-4)],
             link: DEFAULT_LINK,
+            of_steps: Some(DEFAULT_LINK),
         }],
         steps: vec![
             measured(1, 256, 0.0256, 0.0256),
@@ -172,4 +173,36 @@ fn ranks_measure_all_physics_together() {
             assert!(physics_lines(&study, &DEFAULT_LINK).iter().all(|line| line.chars().count() <= 80));
         }
     }
+}
+
+/// Steps of other sizes take 2 µs and 1 ns per sent byte more than their computation, and the
+/// predicted ones 10 µs more.
+#[test]
+fn communication_of_particles_is_fitted_to_other_sizes() {
+    let messages = Messages::AllGather { bytes: 24.0 };
+    let mut study = example();
+    (study.n, study.model.messages) = (4096, messages);
+    let step = |per_rank: usize| {
+        let sent = messages.sent_bytes(2.0 * per_rank as f64, 2);
+        let more = if [2048, 4096].contains(&per_rank) { 1e-5 } else { 0.0 };
+        Measured { computation_secs: 1e-3, ..measured(2, per_rank, 1.0, 1e-3 + 2e-6 + 1e-9 * sent + more) }
+    };
+    study.steps = [256, 512, 1024, 2048, 4096].map(step).to_vec();
+    study.fit_communication(0);
+    let fitted = study.links[0].of_steps.unwrap();
+    assert!((fitted.latency_secs - 2e-6).abs() < 1e-9, "{fitted:?}");
+    assert!((fitted.bytes_per_s - 1e9).abs() < 1e5, "{fitted:?}");
+    for step in &study.steps {
+        let more = if step.per_rank < 2048 { 0.0 } else { 1e-5 };
+        assert!((step.model_secs + more - step.measured_secs).abs() < 1e-9, "{step:?}");
+    }
+}
+
+#[test]
+fn communication_is_not_fitted_without_other_sizes() {
+    let mut study = example();
+    study.links[0].of_steps = None;
+    let before = study.clone();
+    study.fit_communication(1);
+    assert_eq!(study, before);
 }
