@@ -307,10 +307,10 @@ fn energy_of_a_standing_wave_is_that_of_the_equation() {
 /// the scheme has reached 4k nodes, and the wave less than one per step.
 #[test]
 fn values_ahead_of_a_wave_are_normal_or_zero() {
-    let (grid, steps) = (WaveGrid::plane([400, 9], [1.0; 2]), 80);
+    let (grid, steps) = (WaveGrid::plane([400, 20], [1.0; 2]), 80);
     let velocity = Velocity::Uniform(1.0);
     let source = WaveSource {
-        position: [5.0, 4.0, 0.0],
+        position: [5.0, 9.0, 0.0],
         wavelet: Wavelet::Ricker { frequency: 0.1, delay: 12.0, amplitude: 1.0 },
     };
     let (sources, precision) = (vec![source], Precision::Single);
