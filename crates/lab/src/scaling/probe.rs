@@ -7,7 +7,7 @@ use orrery_device::Device;
 use orrery_fields::{BorderPath, time_border_exchange};
 use serde::Serialize;
 
-use super::model::{Link, Messages};
+use super::model::{Line, Link, Messages};
 use crate::LabError;
 
 /// Seconds of a series of messages.
@@ -30,8 +30,9 @@ pub struct LinkTimes {
     pub times: Vec<(f64, f64)>,
     /// Latency and bandwidth that fit these times.
     pub link: Link,
-    /// Latency and bandwidth that fit the steps of ranks which compute together, for particles.
-    pub of_steps: Option<Link>,
+    /// Seconds of work at the borders of parts, besides the messages, over the sent bytes. For
+    /// particles, from steps of ranks that compute together.
+    pub border_work: Option<Line>,
 }
 
 /// Time of a message between two ranks.
@@ -61,7 +62,7 @@ pub(super) fn exchange_times(
         })?;
         times.push((Messages::neighbours(ranks) * 4.0 * values as f64, secs));
     }
-    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, of_steps: None })
+    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, border_work: None })
 }
 
 /// Measures copies of up to `bytes` bytes between a device and page-locked memory of the host: the

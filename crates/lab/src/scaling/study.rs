@@ -86,28 +86,29 @@ impl ScalingStudy {
         self.steps.iter().filter(move |step| Some(step.ranks) == most)
     }
 
-    /// Fits latency and bandwidth to the steps from `first` on, which have the same number of ranks,
-    /// and replaces the times of communication by those of the fit. Steps of strong and weak
-    /// scaling are not used, because they are predicted. Two others must have been measured.
-    pub(super) fn fit_communication(&mut self, first: usize) {
+    /// Fits the work at the borders of parts to the steps from `first` on, which have the same
+    /// number of ranks, and adds it to the times of communication. Steps of strong and weak scaling
+    /// are not used, because they are predicted. Two others must have been measured.
+    pub(super) fn fit_border_work(&mut self, first: usize) {
         let Self { n, model, links, steps, .. } = self;
         let Some((steps, link)) = steps.get_mut(first..).zip(links.last_mut()) else { return };
-        let sent =
-            |step: &Measured| model.messages.sent_bytes((step.ranks * step.per_rank) as f64, step.ranks);
+        let sent = |step: &Measured| {
+            let amount = (step.ranks * step.per_rank) as f64;
+            model.messages.sent_bytes(amount, step.ranks)
+        };
         let is_predicted = |step: &Measured| [*n / step.ranks, *n].contains(&step.per_rank);
         let points: Vec<_> = steps
             .iter()
             .filter(|step| !is_predicted(step) && step.measured_secs > 0.0)
-            .map(|step| (sent(step), step.measured_secs - step.computation_secs, step.measured_secs))
+            .map(|step| (sent(step), step.measured_secs - step.model_secs, step.measured_secs))
             .collect();
         if points.len() < 2 {
             return;
         }
-        let Line { fixed, per_unit } = Line::fit_relative_to(&points);
-        let fitted = Link { latency_secs: fixed, bytes_per_s: 1.0 / per_unit };
-        link.of_steps = Some(fitted);
+        let work = Line::fit_relative_to(&points);
+        link.border_work = Some(work);
         for step in steps {
-            step.communication_secs = fitted.secs(sent(step));
+            step.communication_secs += work.at(sent(step));
             step.model_secs = model.combined_secs(step.computation_secs, step.communication_secs);
         }
     }
@@ -280,7 +281,7 @@ impl<'a> Measurement<'a> {
             });
         }
         if !is_field && ranks > 1 {
-            study.fit_communication(first);
+            study.fit_border_work(first);
         }
         Ok(())
     }
