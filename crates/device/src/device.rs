@@ -256,6 +256,12 @@ impl Device {
         Buffer::upload(self, data)
     }
 
+    /// Returns whether queues of this device and of another one of this process can copy between
+    /// their buffers and wait for each other's events: the same device, or two of CUDA.
+    pub fn shares_memory_with(&self, other: &Self) -> bool {
+        self == other || [self, other].iter().all(|device| device.properties().backend == Backend::Cuda)
+    }
+
     /// Allocates page-locked host memory, initialised to zero. Asynchronous copies need it.
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, DeviceError> {
         Pinned::new(self, len)

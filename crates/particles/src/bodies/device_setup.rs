@@ -65,11 +65,12 @@ pub fn needed_bytes(
     const ENERGY_COLUMNS: u64 = 4;
     let has_jerks = integrator == IntegratorChoice::Hermite4;
     let jerk_columns = if has_jerks { 2 * (3 + 12) } else { 0 };
-    // Forces and potentials, or forces and jerks.
+    // Forces and potentials, or forces and jerks: of all bodies, and two copies of the part of a
+    // rank, which is less than all bodies.
     let exchange_columns = match (ranks, has_jerks) {
         (1, _) => 0,
-        (_, false) => 4,
-        (_, true) => 6,
+        (_, false) => 3 * 4,
+        (_, true) => 3 * 6,
     };
     let columns = STATE_COLUMNS + COPY_COLUMNS + ENERGY_COLUMNS + jerk_columns + exchange_columns;
     // 2^40 bodies exceed any memory, and products with it do not overflow.
@@ -206,7 +207,12 @@ mod tests {
                 let setup = DeviceSetup::new(&device, N, &settings);
                 let needed_on = |ranks| needed_bytes(&device, N as u64, &settings, integrator, ranks);
                 let found = exchange_bytes(&setup, &settings, integrator);
-                assert_eq!(needed_on(2) - needed_on(1), found, "{solver:?}, {integrator:?}");
+                // All bodies, and up to two copies of the part of the rank.
+                let bound = needed_on(2) - needed_on(1);
+                assert!(
+                    (bound / 3..=bound).contains(&found),
+                    "{found} of {bound}, {solver:?}, {integrator:?}"
+                );
             }
         }
     }

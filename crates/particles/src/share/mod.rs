@@ -223,10 +223,9 @@ impl Parts {
         self.borders[self.borders.len() - 1]
     }
 
-    /// Returns the range of this rank in an array with `values_per_target` values per target.
-    fn own_values(&self, values_per_target: usize) -> Range<usize> {
-        let own = self.own();
-        values_per_target * own.start..values_per_target * own.end
+    /// Returns the range of a rank in an array with `values_per_target` values per target.
+    fn values_of(&self, rank: usize, values_per_target: usize) -> Range<usize> {
+        values_per_target * self.borders[rank]..values_per_target * self.borders[rank + 1]
     }
 
     fn lengths(&self, values_per_target: usize) -> Vec<usize> {

@@ -145,7 +145,12 @@ impl<R: Scalar> DeviceLinks<R> {
         border_len: usize,
     ) -> Result<Self, LinkError> {
         let offers_shared = neighbours.transport.is_mpi();
-        Self::with_paths(device, neighbours, border_len, Paths { is_direct: can_copy, offers_shared })
+        Self::with_paths(
+            device,
+            neighbours,
+            border_len,
+            Paths { is_direct: Device::shares_memory_with, offers_shared },
+        )
     }
 
     /// As [`Self::new`], with a choice of paths.
@@ -320,9 +325,4 @@ fn find_direct(
         found[side] = is_direct(device, &transport.receive_value::<Device>(rank, RECEIVED[side])?);
     }
     Ok(found)
-}
-
-/// Returns true if queues of both devices can copy between them and wait for each other's events.
-fn can_copy(device: &Device, other: &Device) -> bool {
-    device == other || [device, other].iter().all(|device| device.properties().backend == Backend::Cuda)
 }

@@ -8,7 +8,7 @@ use super::*;
 const BORDER: usize = 100;
 const LEN: usize = 1000;
 
-const DIRECT: Paths = Paths { is_direct: can_copy, offers_shared: false };
+const DIRECT: Paths = Paths { is_direct: Device::shares_memory_with, offers_shared: false };
 const SHARED: Paths = Paths { is_direct: |_, _| false, offers_shared: true };
 const STAGED: Paths = Paths { is_direct: |_, _| false, offers_shared: false };
 

@@ -151,7 +151,7 @@ impl DevicePart {
             pinned_incoming: device.pinned(0)?,
             borrowed: Vec::new(),
             is_direct: Vec::new(),
-            may_copy: ghosts::can_copy,
+            may_copy: Device::shares_memory_with,
         })
     }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use orrery_cluster::{Tag, Transport};
-use orrery_device::{Arg, Backend, Buffer, Device, DeviceError, Event};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Event};
 
 use super::DevicePart;
 use crate::lennard_jones::DeviceFluidError;
@@ -26,11 +26,6 @@ struct ReadyPositions {
     words: Arc<Buffer<u32>>,
     range: Range<usize>,
     done: Event,
-}
-
-/// Returns true if queues of both devices can copy between them and wait for each other's events.
-pub(super) fn can_copy(device: &Device, other: &Device) -> bool {
-    device == other || [device, other].iter().all(|device| device.properties().backend == Backend::Cuda)
 }
 
 impl DevicePart {
@@ -173,7 +168,7 @@ mod tests {
     #[test]
     fn messages_through_the_host_and_between_devices_are_equal() {
         for device in test_devices_with_f64() {
-            let direct = moved_melt(&device, can_copy);
+            let direct = moved_melt(&device, Device::shares_memory_with);
             assert!(direct == moved_melt(&device, |_, _| false), "{}", device.title());
         }
     }
