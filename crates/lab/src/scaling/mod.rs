@@ -11,8 +11,9 @@
 //! The [`model`] adds the time of the messages to that of the copies, and predicts the times
 //! together. For fields, its parameters are times of single ranks and of the transport. Particles
 //! have more work at the borders of their parts than messages: ghosts are packed and sorted, and
-//! results are copied. Its time, a constant and a time per sent byte, is fitted to the times
-//! together of other sizes than those of strong and weak scaling. See [`model`] for the equations.
+//! results are copied, on devices of one process without messages. There a constant and a time per
+//! sent byte are fitted to the times together of other sizes than those of strong and weak scaling.
+//! See [`model`] for the equations.
 
 pub mod model;
 #[cfg(test)]

@@ -30,9 +30,9 @@ pub struct LinkTimes {
     pub times: Vec<(f64, f64)>,
     /// Latency and bandwidth that fit these times.
     pub link: Link,
-    /// Seconds of work at the borders of parts, besides the messages, over the sent bytes. For
+    /// Seconds of communication and of the work at the borders of parts, over the sent bytes. For
     /// particles, from steps of ranks that compute together.
-    pub border_work: Option<Line>,
+    pub of_steps: Option<Line>,
 }
 
 /// Time of a message between two ranks.
@@ -62,7 +62,7 @@ pub(super) fn exchange_times(
         })?;
         times.push((Messages::neighbours(ranks) * 4.0 * values as f64, secs));
     }
-    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, border_work: None })
+    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, of_steps: None })
 }
 
 /// Measures copies of up to `bytes` bytes between a device and page-locked memory of the host: the

@@ -40,7 +40,7 @@ pub fn link_lines(links: &[LinkTimes]) -> Vec<String> {
     }
     lines.push("messages between neighbours, all ranks at once".to_owned());
     lines.push(format!("{:>7} {:>11} {:>9} {:>10}", "ranks", "bytes", "time", "rate"));
-    for LinkTimes { ranks, paths, times, link, border_work } in links {
+    for LinkTimes { ranks, paths, times, link, of_steps } in links {
         for (bytes, secs) in times {
             let (size, time) = (format_thousands(*bytes as usize), format_seconds(*secs));
             lines.push(format!("{ranks:>7} {size:>11} {time:>9} {:>10}", format_rate(bytes / secs, "B/s")));
@@ -54,9 +54,9 @@ pub fn link_lines(links: &[LinkTimes]) -> Vec<String> {
         for path in paths {
             lines.push(format!("{ranks:>7} path: {}", path.as_str()));
         }
-        if let Some(work) = border_work {
-            let [fixed, per_mb] = [work.fixed, 1e6 * work.per_unit].map(format_seconds);
-            lines.push(format!("{ranks:>7} work at borders, from other sizes: {fixed} + {per_mb} per MB"));
+        if let Some(line) = of_steps {
+            let [fixed, per_mb] = [line.fixed, 1e6 * line.per_unit].map(format_seconds);
+            lines.push(format!("{ranks:>7} in steps of other sizes: {fixed} + {per_mb} per MB"));
         }
     }
     lines.push(String::new());

@@ -86,10 +86,10 @@ impl ScalingStudy {
         self.steps.iter().filter(move |step| Some(step.ranks) == most)
     }
 
-    /// Fits the work at the borders of parts to the steps from `first` on, which have the same
-    /// number of ranks, and adds it to the times of communication. Steps of strong and weak scaling
-    /// are not used, because they are predicted. Two others must have been measured.
-    pub(super) fn fit_border_work(&mut self, first: usize) {
+    /// Fits the communication to the steps from `first` on, which have the same number of ranks, and
+    /// replaces its times. Steps of strong and weak scaling are not used, because they are
+    /// predicted. Two others must have been measured.
+    pub(super) fn fit_communication(&mut self, first: usize) {
         let Self { n, model, links, steps, .. } = self;
         let Some((steps, link)) = steps.get_mut(first..).zip(links.last_mut()) else { return };
         let sent = |step: &Measured| {
@@ -100,15 +100,15 @@ impl ScalingStudy {
         let points: Vec<_> = steps
             .iter()
             .filter(|step| !is_predicted(step) && step.measured_secs > 0.0)
-            .map(|step| (sent(step), step.measured_secs - step.model_secs, step.measured_secs))
+            .map(|step| (sent(step), step.measured_secs - step.computation_secs, step.measured_secs))
             .collect();
         if points.len() < 2 {
             return;
         }
-        let work = Line::fit_relative_to(&points);
-        link.border_work = Some(work);
+        let fitted = Line::fit_relative_to(&points);
+        link.of_steps = Some(fitted);
         for step in steps {
-            step.communication_secs += work.at(sent(step));
+            step.communication_secs = fitted.at(sent(step));
             step.model_secs = model.combined_secs(step.computation_secs, step.communication_secs);
         }
     }
@@ -281,7 +281,7 @@ impl<'a> Measurement<'a> {
             });
         }
         if !is_field && ranks > 1 {
-            study.fit_border_work(first);
+            study.fit_communication(first);
         }
         Ok(())
     }

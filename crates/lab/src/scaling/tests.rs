@@ -46,7 +46,7 @@ fn example() -> ScalingStudy {
             paths: vec![BorderPath::Shared],
             times: vec![(8.0, 2e-6), (1e6, 2e-4)],
             link: DEFAULT_LINK,
-            border_work: Some(Line { fixed: 1e-5, per_unit: 1e-9 }),
+            of_steps: Some(Line { fixed: 1e-5, per_unit: 1e-9 }),
         }],
         steps: vec![
             measured(1, 256, 0.0256, 0.0256),
@@ -168,29 +168,35 @@ fn ranks_measure_all_physics_together() {
             assert_eq!(study.weak().count(), 2);
             for step in &study.steps {
                 assert!(step.measured_secs > 0.0 && step.model_secs > 0.0, "{step:?}");
-                assert_eq!(step.communication_secs > 0.0, step.ranks > 1, "{step:?}");
+                let is_field = matches!(physics, Physics::Wave | Physics::Heat);
+                match (step.ranks, is_field) {
+                    (1, _) => assert_eq!(step.communication_secs, 0.0, "{step:?}"),
+                    (_, true) => assert!(step.communication_secs > 0.0, "{step:?}"),
+                    // Noise can make the fit of particles zero.
+                    (_, false) => assert!(step.communication_secs >= 0.0, "{step:?}"),
+                }
             }
             assert!(physics_lines(&study, &DEFAULT_LINK).iter().all(|line| line.chars().count() <= 80));
         }
     }
 }
 
-/// Steps of other sizes take 2 µs and 1 ns per sent byte more than computation and messages, and
-/// the predicted ones 10 µs more.
+/// Steps of other sizes take 2 µs and 1 ns per sent byte more than their computation, and the
+/// predicted ones 10 µs more.
 #[test]
-fn work_at_borders_is_fitted_to_other_sizes() {
+fn communication_of_particles_is_fitted_to_other_sizes() {
     let messages = Messages::AllGather { bytes: 24.0 };
     let mut study = example();
     (study.n, study.model.messages) = (4096, messages);
     let step = |per_rank: usize| {
         let sent = messages.sent_bytes(2.0 * per_rank as f64, 2);
         let more = if [2048, 4096].contains(&per_rank) { 1e-5 } else { 0.0 };
-        let secs = 1e-3 + 1e-5;
+        let secs = 1e-3;
         Measured { computation_secs: 1e-3, ..measured(2, per_rank, secs, secs + 2e-6 + 1e-9 * sent + more) }
     };
     study.steps = [256, 512, 1024, 2048, 4096].map(step).to_vec();
-    study.fit_border_work(0);
-    let fitted = study.links[0].border_work.unwrap();
+    study.fit_communication(0);
+    let fitted = study.links[0].of_steps.unwrap();
     assert!((fitted.fixed - 2e-6).abs() < 1e-9, "{fitted:?}");
     assert!((fitted.per_unit - 1e-9).abs() < 1e-13, "{fitted:?}");
     for step in &study.steps {
@@ -200,10 +206,10 @@ fn work_at_borders_is_fitted_to_other_sizes() {
 }
 
 #[test]
-fn work_at_borders_is_not_fitted_without_other_sizes() {
+fn communication_is_not_fitted_without_other_sizes() {
     let mut study = example();
-    study.links[0].border_work = None;
+    study.links[0].of_steps = None;
     let before = study.clone();
-    study.fit_border_work(1);
+    study.fit_communication(1);
     assert_eq!(study, before);
 }
