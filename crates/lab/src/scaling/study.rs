@@ -86,8 +86,8 @@ impl ScalingStudy {
         self.steps.iter().filter(move |step| Some(step.ranks) == most)
     }
 
-    /// Fits the communication to the steps from `first` on, which have the same number of ranks, and
-    /// replaces its times. Steps of strong and weak scaling are not used, because they are
+    /// Fits the communication to the steps from `first` on, which have the same number of ranks,
+    /// and replaces its times. Steps of strong and weak scaling are not used, because they are
     /// predicted. Two others must have been measured.
     pub(super) fn fit_communication(&mut self, first: usize) {
         let Self { n, model, links, steps, .. } = self;

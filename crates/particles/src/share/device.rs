@@ -2,14 +2,14 @@
 //! potentials.
 //!
 //! Ranks of one process whose devices are the same one, or all of CUDA, copy from device to device:
-//! each sends the handle of a copy of its part and the event after which it is complete. Others copy
-//! their part to page-locked host memory, gather the parts there, and copy those of the others
+//! each sends the handle of a copy of its part and the event after which it is complete. Others
+//! copy their part to page-locked host memory, gather the parts there, and copy those of the others
 //! back.
 //!
 //! A rank may read the part of another one until its computation of the next evaluation has ended,
-//! because its queue is in order. All ranks wait for that in [`SharedEvaluation::agree`] of the next
-//! evaluation. So two copies of a part that take turns are enough: the copy for evaluation k + 2 is
-//! queued after all ranks have agreed on k + 1.
+//! because its queue is in order. All ranks wait for that in [`SharedEvaluation::agree`] of the
+//! next evaluation. So two copies of a part that take turns are enough: the copy for evaluation
+//! k + 2 is queued after all ranks have agreed on k + 1.
 
 use std::ops::Range;
 use std::sync::Arc;
