@@ -31,7 +31,7 @@
 //! z(x) is 0 for |x| < 2⁻¹¹¹ in f32, 2⁻¹⁰⁰⁷ in f64, and x otherwise. Ahead of a wave the field
 //! decreases to subnormal numbers within a few nodes, and in a layer behind it with time. CPUs need
 //! more than 100 cycles for an operation on them: 256³ nodes on two AVX-512 cores took 31 ms per
-//! step without z, and take 20 ms with it (`wave-3d`, 148 steps).
+//! step without z, and take 21 ms with it (`wave-3d`, 148 steps).
 //!
 //! Beyond a free surface u is the negative image of the nodes inside, and the node on the surface
 //! is zero. Beyond a rigid side it is the image itself. Behind an absorbing layer u is zero. State
