@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use orrery_device::Backend;
 use orrery_device::testing::test_devices_with_f64;
+use orrery_device::{Backend, Device};
 
 use crate::common::mpi::INSTALLATIONS;
 use crate::common::mpi::Mpi::{self, Mpich, OpenMpi};
@@ -216,16 +216,16 @@ fn fluids_have_the_same_files_on_any_number_of_ranks() {
     check_case(&FLUID, &[(OpenMpi, 2), (OpenMpi, 3), (OpenMpi, 4), (Mpich, 3)], ((OpenMpi, 3), (Mpich, 2)));
 }
 
+/// Returns an OpenCL device with double precision, if there is one.
+pub fn opencl_device() -> Option<Device> {
+    test_devices_with_f64().into_iter().find(|device| device.properties().backend == Backend::OpenCl)
+}
+
 /// Several devices of one process: first the same one twice, then all devices of PoCL, of which
 /// there are two here.
 #[test]
 fn several_devices_give_the_files_of_one() {
-    let is_opencl = |backend| backend == Backend::OpenCl;
-    let Some(device) =
-        test_devices_with_f64().into_iter().find(|device| is_opencl(device.properties().backend))
-    else {
-        return;
-    };
+    let Some(device) = opencl_device() else { return };
     let label = device.label();
     let is_pocl = device.properties().version.contains("PoCL");
     for case in [&TREE, &HEAT, &WAVE, &FLUID] {
@@ -249,12 +249,7 @@ fn several_devices_give_the_files_of_one() {
 /// Processes that compute on one device. Their borders pass through memory that they share.
 #[test]
 fn processes_with_devices_give_the_files_of_one() {
-    let is_opencl = |backend| backend == Backend::OpenCl;
-    let Some(device) =
-        test_devices_with_f64().into_iter().find(|device| is_opencl(device.properties().backend))
-    else {
-        return;
-    };
+    let Some(device) = opencl_device() else { return };
     let label = device.label();
     for (case, runs) in [(&HEAT, [(OpenMpi, 2), (Mpich, 3)]), (&WAVE, [(OpenMpi, 3), (Mpich, 2)])] {
         let dir = TestDir::new();

@@ -80,6 +80,12 @@ impl Transport {
         self.size
     }
 
+    /// Returns the numbers of all ranks but this one, in their order.
+    pub fn other_ranks(&self) -> impl Iterator<Item = usize> + use<> {
+        let own = self.rank();
+        (0..self.size()).filter(move |rank| *rank != own)
+    }
+
     /// Returns the group of the first `count` ranks, or `None` on the ranks outside it. These may
     /// wait, for example in a barrier of the whole group.
     ///

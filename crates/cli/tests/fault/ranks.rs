@@ -8,14 +8,11 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use orrery_device::Backend;
-use orrery_device::testing::test_devices_with_f64;
-
 use super::requests::{BackgroundRun, long_scenario, row_count, wait_until};
 use super::scenario::{Fault, FaultScenario, Trial, first_difference, run_to_end};
 use crate::common::mpi::Mpi::{self, Mpich, OpenMpi};
 use crate::common::text;
-use crate::ranks::{DIRECT, FLUID, HEAT, RankCase, TREE, WAVE};
+use crate::ranks::{DIRECT, FLUID, HEAT, RankCase, TREE, WAVE, opencl_device};
 
 /// Number of steps of a scenario.
 const STEPS: u64 = 120;
@@ -329,12 +326,7 @@ fn a_checkpoint_on_request_does_not_end_a_run_on_several_ranks() {
 /// compile.
 #[test]
 fn ranks_of_one_process_resume_after_faults() {
-    let is_opencl = |backend| backend == Backend::OpenCl;
-    let Some(device) =
-        test_devices_with_f64().into_iter().find(|device| is_opencl(device.properties().backend))
-    else {
-        return;
-    };
+    let Some(device) = opencl_device() else { return };
     let label = device.label();
     let list = format!("{label},{label}");
     let more = ["--quiet", "--resume", "--device", &list];

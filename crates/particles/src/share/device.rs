@@ -244,7 +244,7 @@ impl DeviceGather {
             Path::Direct(own) => {
                 own.send(transport)?;
                 own.received.clear();
-                for rank in other_ranks(transport) {
+                for rank in transport.other_ranks() {
                     let part: ReadyPart = transport.receive_value(rank, PARTS)?;
                     let range = range_of(rank);
                     queue.wait_for(&part.done)?;
@@ -269,10 +269,10 @@ impl DeviceGather {
         let device = &self.device;
         let mut is_direct = !transport.is_mpi();
         if is_direct {
-            for rank in other_ranks(transport) {
+            for rank in transport.other_ranks() {
                 transport.send_value(rank, PARTS, device.clone())?;
             }
-            for rank in other_ranks(transport) {
+            for rank in transport.other_ranks() {
                 // All ranks come to the same result: the relation is one of equivalence.
                 is_direct &= (self.may_copy)(device, &transport.receive_value(rank, PARTS)?);
             }
@@ -300,19 +300,13 @@ impl OwnCopies {
     /// Sends the copy of the current evaluation to all other ranks.
     fn send(&mut self, transport: &Transport) -> Result<(), ShareError> {
         let Some(done) = self.done.take() else { return Ok(()) };
-        for rank in other_ranks(transport) {
+        for rank in transport.other_ranks() {
             let part = ReadyPart { buffer: Arc::clone(&self.buffers[self.turn]), done: done.clone() };
             transport.send_value(rank, PARTS, part)?;
         }
         self.turn = 1 - self.turn;
         Ok(())
     }
-}
-
-/// Returns the numbers of all ranks but this one.
-fn other_ranks(transport: &Transport) -> impl Iterator<Item = usize> {
-    let own = transport.rank();
-    (0..transport.size()).filter(move |rank| *rank != own)
 }
 
 #[cfg(test)]

@@ -35,11 +35,10 @@ impl DevicePart {
         if transport.is_mpi() {
             return Ok(());
         }
-        let others = || (0..transport.size()).filter(|&rank| rank != transport.rank());
-        for to in others() {
+        for to in transport.other_ranks() {
             transport.send_value(to, DIRECT, self.device().clone())?;
         }
-        for from in others() {
+        for from in transport.other_ranks() {
             let device: Device = transport.receive_value(from, DIRECT)?;
             self.is_direct[from] = (self.may_copy)(self.device(), &device);
         }
