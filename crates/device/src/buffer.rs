@@ -65,7 +65,7 @@ impl<T: Element> Buffer<T> {
         BufferRange::from(self).range(range)
     }
 
-    /// Waits for the default queue and copies the elements to the host.
+    /// Waits for the queue of its device handle and copies the elements to the host.
     pub fn to_vec(&self) -> Result<Vec<T>, DeviceError> {
         let mut host = vec![T::default(); self.len];
         self.device().queue().read(self, &mut host)?;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::buffer::Buffer;
@@ -23,8 +23,8 @@ use crate::properties::{Memory, Properties};
 use crate::queue::Queue;
 use crate::texture::{Texture, TextureSettings};
 
-/// A handle to a GPU, or to another device that runs kernels. Cheap to clone. Equal handles are the
-/// same hardware through the same driver.
+/// A handle to a GPU, or to another device that runs kernels, with a queue. Cheap to clone. Equal
+/// handles are the same hardware through the same driver. Their queues may differ.
 ///
 /// ```
 /// use orrery_device::{Device, DeviceChoice, KernelFile, Math};
@@ -48,7 +48,11 @@ use crate::texture::{Texture, TextureSettings};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Device(&'static OpenDevice);
+pub struct Device {
+    open: &'static OpenDevice,
+    /// Queue of this handle. Set before the handle is returned.
+    queue: &'static OnceLock<Queue>,
+}
 
 pub(crate) struct OpenDevice {
     properties: Properties,
@@ -60,8 +64,8 @@ pub(crate) struct OpenDevice {
     builds: Builds,
     /// Queue that clears or fills new buffers, so that they do not wait for work in other queues.
     init_queue: Handle,
-    /// Default queue.
-    queue: OnceLock<Queue>,
+    /// Queues by local rank. The first is the default queue.
+    queues: Mutex<Vec<&'static OnceLock<Queue>>>,
     /// Bit mask of CUDA indices: devices whose memory the kernels of this device may access.
     peers: AtomicU64,
 }
@@ -135,6 +139,28 @@ impl Device {
         }
     }
 
+    /// Returns a handle of the same device whose queue is that of this local rank, so that the work
+    /// of ranks that share the device can overlap. Rank 0 has the default queue.
+    pub fn for_rank(&self, local_rank: usize) -> Result<Self, DeviceError> {
+        let mut queues = self.queues();
+        while queues.len() <= local_rank {
+            let handle = self.driver().new_queue().map_err(|fault| self.error_from(fault, None))?;
+            queues.push(Self::with_queue(self.open, handle).queue);
+        }
+        Ok(Self { open: self.open, queue: queues[local_rank] })
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Vec<&'static OnceLock<Queue>>> {
+        self.open.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates a handle with its own queue, which is never freed.
+    fn with_queue(open: &'static OpenDevice, handle: Handle) -> Self {
+        let device = Self { open, queue: Box::leak(Box::default()) };
+        device.queue.get_or_init(|| Queue::new(device.clone(), handle));
+        device
+    }
+
     /// Returns the indices of all devices of a backend on which a run computes: for OpenCL the
     /// GPUs, or all devices if there is no GPU. Opens none of them.
     pub fn indices(backend: Backend) -> Result<Vec<usize>, DeviceError> {
@@ -176,11 +202,10 @@ impl Device {
 
     /// Returns the device with this index. Opens it at the first call.
     fn open_index(backend: Backend, index: usize) -> Result<Self, DeviceError> {
-        static OPEN: LazyLock<Mutex<HashMap<(Backend, usize), &'static OpenDevice>>> =
-            LazyLock::new(Mutex::default);
+        static OPEN: LazyLock<Mutex<HashMap<(Backend, usize), Device>>> = LazyLock::new(Mutex::default);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = open.get(&(backend, index)) {
-            return Ok(Self(device));
+            return Ok(device.clone());
         }
         let device = Self::start_driver(backend, index).map_err(|fault| DeviceError::Call {
             device: format!("{}:{index}", backend.as_str()),
@@ -188,7 +213,7 @@ impl Device {
             size: None,
             message: fault.into_message(),
         })?;
-        open.insert((backend, index), device.0);
+        open.insert((backend, index), device.clone());
         Ok(device)
     }
 
@@ -206,34 +231,34 @@ impl Device {
         let default_queue = driver.new_queue()?;
         // Leaked on purpose: buffers may exist until the process ends, and the driver must outlive
         // them.
-        let device = Self(Box::leak(Box::new(OpenDevice {
+        let open = Box::leak(Box::new(OpenDevice {
             properties,
             driver,
             held_bytes: AtomicU64::new(0),
             managed_bytes: AtomicU64::new(0),
             builds: Builds::default(),
             init_queue,
-            queue: OnceLock::new(),
+            queues: Mutex::default(),
             peers: AtomicU64::new(0),
-        })));
-        let queue = Queue::new(device.clone(), default_queue);
-        device.0.queue.get_or_init(|| queue);
+        }));
+        let device = Self::with_queue(open, default_queue);
+        device.queues().push(device.queue);
         Ok(device)
     }
 
     /// Returns the name that `--device` accepts, for example "cuda:0".
     pub fn label(&self) -> String {
-        format!("{}:{}", self.0.properties.backend.as_str(), self.0.properties.index)
+        format!("{}:{}", self.open.properties.backend.as_str(), self.open.properties.index)
     }
 
     /// Returns label and name for messages, for example "cuda:0 (NVIDIA H200)".
     pub fn title(&self) -> String {
-        format!("{} ({})", self.label(), self.0.properties.name)
+        format!("{} ({})", self.label(), self.open.properties.name)
     }
 
     /// Returns the properties that the driver reports.
     pub fn properties(&self) -> &Properties {
-        &self.0.properties
+        &self.open.properties
     }
 
     /// Returns free and total memory.
@@ -243,7 +268,7 @@ impl Device {
 
     /// Returns the bytes in all existing buffers of this process.
     pub fn held_bytes(&self) -> u64 {
-        self.0.held_bytes.load(Ordering::Relaxed)
+        self.open.held_bytes.load(Ordering::Relaxed)
     }
 
     /// Allocates a buffer of zeros.
@@ -312,7 +337,7 @@ impl Device {
         definitions: &[(&str, String)],
         math: Math,
     ) -> Result<Module, DeviceError> {
-        self.0.builds.get_or_build(self, &Source { file: *file, definitions, math })
+        self.open.builds.get_or_build(self, &Source { file: *file, definitions, math })
     }
 
     /// Returns the kernels that this process has built on the device, sorted by file, definitions
@@ -320,7 +345,7 @@ impl Device {
     /// file belongs to one user.
     pub fn kernels(&self) -> Result<Vec<Kernel>, DeviceError> {
         let mut kernels = Vec::new();
-        for code in self.0.builds.modules() {
+        for code in self.open.builds.modules() {
             let requested = code.requested.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let module = Module::new(code, Origin::Memory, Duration::ZERO);
             for (name, dynamic_shared) in requested {
@@ -332,12 +357,12 @@ impl Device {
 
     /// Removes all builds from memory, as in a new process: the next build reads the cache on disk.
     pub fn forget_builds(&self) {
-        self.0.builds.clear();
+        self.open.builds.clear();
     }
 
-    /// Returns the default queue.
+    /// Returns the queue of this handle: the default queue, unless it is for one of several ranks.
     pub fn queue(&self) -> &Queue {
-        self.0.queue.get().expect("set before the first handle is returned")
+        self.queue.get().expect("set before the handle is returned")
     }
 
     /// Creates another queue. Its work may overlap with that of the default queue.
@@ -373,7 +398,7 @@ impl Device {
         let bit = 1u64.checked_shl(other.properties().index as u32).ok_or_else(wrong_device)?;
         // SAFETY: contexts are valid until the process ends.
         unsafe { self.driver().enable_peer(context) }.map_err(|fault| self.error_from(fault, None))?;
-        self.0.peers.fetch_or(bit, Ordering::Release);
+        self.open.peers.fetch_or(bit, Ordering::Release);
         Ok(())
     }
 
@@ -381,24 +406,24 @@ impl Device {
     pub(crate) fn accepts_buffers_of(&self, other: &Self) -> bool {
         self == other || {
             let bit = 1u64.checked_shl(other.properties().index as u32).unwrap_or(0);
-            other.properties().backend == Backend::Cuda && self.0.peers.load(Ordering::Acquire) & bit != 0
+            other.properties().backend == Backend::Cuda && self.open.peers.load(Ordering::Acquire) & bit != 0
         }
     }
 
     pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
-        &self.0.driver
+        &self.open.driver
     }
 
     pub(crate) fn init_queue(&self) -> Handle {
-        self.0.init_queue
+        self.open.init_queue
     }
 
     pub(crate) fn held_byte_counter(&self) -> &AtomicU64 {
-        &self.0.held_bytes
+        &self.open.held_bytes
     }
 
     pub(crate) fn managed_byte_counter(&self) -> &AtomicU64 {
-        &self.0.managed_bytes
+        &self.open.managed_bytes
     }
 
     /// Converts a failed driver call to an error of this device. `size` is the size in bytes of the
@@ -424,7 +449,7 @@ fn device_count(backend: Backend) -> Result<usize, String> {
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
+        std::ptr::eq(self.open, other.open)
     }
 }
 

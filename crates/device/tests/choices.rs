@@ -62,6 +62,23 @@ fn ranks_get_the_devices_in_turn() {
 }
 
 #[test]
+fn each_rank_of_a_device_has_a_queue() {
+    for device in test_devices() {
+        let of_rank = |rank| device.for_rank(rank).unwrap();
+        let (first, second) = (of_rank(0), of_rank(1));
+        assert!(first == device && second == device);
+        assert!(std::ptr::eq(first.queue(), device.queue()));
+        assert!(!std::ptr::eq(second.queue(), first.queue()));
+        assert!(std::ptr::eq(second.queue(), of_rank(1).queue()));
+        assert!(std::ptr::eq(second.for_rank(0).unwrap().queue(), first.queue()));
+        // Buffers of a handle are read after the work of its queue.
+        let (from, to) = (second.upload(&[7u32; 1000]).unwrap(), second.zeros(1000).unwrap());
+        second.queue().copy(&from, &to).unwrap();
+        assert_eq!(to.to_vec().unwrap(), [7; 1000]);
+    }
+}
+
+#[test]
 fn a_missing_index_gives_an_error_with_the_available_devices() {
     for device in test_devices() {
         let backend = device.properties().backend.as_str();

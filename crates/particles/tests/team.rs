@@ -295,6 +295,33 @@ fn all_ranks_continue_after_a_non_finite_value() {
     }
 }
 
+/// Each part has the accelerations of its bodies and no others.
+#[test]
+fn parts_without_messages_are_those_of_the_ranks() {
+    let devices = test_devices_with_f64();
+    let settings = settings(SolverChoice::Tree, GEOMETRIC, Precision::Mixed);
+    let particles = uneven_bodies(MANY);
+    for device in [None].into_iter().chain(devices.iter().map(Some)) {
+        let setup = device.map(|device| DeviceSetup::new(device, MANY, &settings));
+        let bits = |bodies: Bodies| {
+            let acceleration = bodies.acceleration().unwrap();
+            (0..MANY).map(|i| acceleration.get(i).map(f64::to_bits)).collect::<Vec<_>>()
+        };
+        let whole = bits(Bodies::new(particles.clone(), &settings, setup.as_ref()).unwrap());
+        let parts = [0, 1, 2].map(|part| {
+            bits(Bodies::new_part(particles.clone(), &settings, setup.as_ref(), (part, 3)).unwrap())
+        });
+        let mut counts = [0; 3];
+        for i in 0..MANY {
+            let owners: Vec<usize> = (0..3).filter(|&part| parts[part][i] == whole[i]).collect();
+            assert_eq!(owners.len(), 1, "body {i} on {device:?}");
+            counts[owners[0]] += 1;
+        }
+        // Borders are at those of groups.
+        assert!(counts.iter().all(|count| (MANY / 3 - 64..=MANY / 3 + 64).contains(count)), "{counts:?}");
+    }
+}
+
 #[test]
 fn a_follower_without_the_device_of_the_leader_is_refused() {
     for device in test_devices_with_f64() {

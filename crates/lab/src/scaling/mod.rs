@@ -3,12 +3,12 @@
 //! All ranks call [`measure`]. For 1, 2, 4, ... ranks, the first ones take part and the others
 //! wait. Two kinds of times are measured:
 //!
-//! - **Copies.** Each rank computes a whole problem of the size of its part, without communication,
-//!   while the others do the same. This is the computation of a part on a machine where ranks share
-//!   cores, memory or a device.
+//! - **Parts.** Each rank computes its part without communication, while the others do the same.
+//!   This is the computation of a part on a machine where ranks share cores, memory or a device.
+//!   For gravity a part is an equal number of targets, otherwise it is a smaller problem.
 //! - **Together.** The ranks compute one problem, with communication.
 //!
-//! The [`model`] adds the time of the messages to that of the copies, and predicts the times
+//! The [`model`] adds the time of the messages to that of the parts, and predicts the times
 //! together. For fields, its parameters are times of single ranks and of the transport. Particles
 //! have more work at the borders of their parts than messages: ghosts are packed and sorted, and
 //! results are copied, on devices of one process without messages. There a constant and a time per

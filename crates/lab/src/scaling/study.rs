@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::model::{Line, Link, Messages, StepModel, fit_serial_fraction};
 use super::probe::{LinkTimes, exchange_times, staging_link};
 use super::systems::Problem;
-use super::timing::{Copies, Together};
+use super::timing::{PartTimes, Together};
 use super::{Physics, Processors, Rank, rank_counts};
 use crate::LabError;
 
@@ -188,7 +188,7 @@ impl<'a> Measurement<'a> {
     fn measure_one_rank(&mut self, counts: &[usize]) -> Result<(StepModel, Vec<(f64, f64)>), LabError> {
         let (mut times, mut walks, mut steps_per_exchange) = (Vec::new(), Vec::new(), 1);
         for size in self.sizes(counts) {
-            let Copies { secs, steps_per_exchange: steps } = self.time_copies(1, size)?;
+            let PartTimes { secs, steps_per_exchange: steps } = self.time_parts(1, size)?;
             times.push((size as f64, secs));
             steps_per_exchange = steps;
             if self.physics == Physics::Gravity {
@@ -243,7 +243,6 @@ impl<'a> Measurement<'a> {
         sizes.retain(|size| *size * ranks >= self.physics.min_size());
         sizes.dedup();
         let link = if ranks > 1 { Some(self.measure_link(ranks, study)?) } else { None };
-        let sharing = self.gravity_sharing(ranks, study)?;
         let first = study.steps.len();
         for per_rank in sizes {
             let (total, amount) = (self.problem(ranks * per_rank), (ranks * per_rank) as f64);
@@ -255,10 +254,7 @@ impl<'a> Measurement<'a> {
             let (computation, together) = match known.copied() {
                 Some((_, secs)) => (secs, Together { secs, times: Vec::new() }),
                 None => {
-                    let computation = match sharing {
-                        Some(sharing) => sharing * study.model.computation_secs(amount, ranks),
-                        None => self.time_copies(ranks, per_rank)?.secs,
-                    };
+                    let computation = self.time_parts(ranks, per_rank)?.secs;
                     (computation, self.time_together(ranks, &total)?)
                 }
             };
@@ -303,19 +299,6 @@ impl<'a> Measurement<'a> {
         let link = times.as_ref().map_or(super::DEFAULT_LINK, |times| times.link);
         study.links.extend(times);
         Ok(link)
-    }
-
-    /// Returns how much slower a rank computes gravity if all ranks do. `None` for other physics,
-    /// whose parts are measured at all sizes.
-    fn gravity_sharing(&mut self, ranks: usize, study: &ScalingStudy) -> Result<Option<f64>, LabError> {
-        match (self.physics, ranks) {
-            (Physics::Gravity, 1) => Ok(Some(1.0)),
-            (Physics::Gravity, _) => {
-                let copies = self.time_copies(ranks, self.n)?;
-                Ok(Some(copies.secs / study.one_rank_secs()))
-            }
-            _ => Ok(None),
-        }
     }
 }
 

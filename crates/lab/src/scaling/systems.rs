@@ -4,10 +4,10 @@ use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_fields::heat::{self, Conductivity, FieldColumn, HeatDeviceSetup, HeatField, HeatProblem};
 use orrery_fields::wave::{self, SpaceOrder, Velocity, WaveDeviceSetup, WaveField, WaveProblem};
-use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 use orrery_model::ic::Plummer;
 use orrery_model::wave::{SideCondition, Sides, WaveGrid};
+use orrery_model::{Particles, Precision};
 use orrery_particles::bodies::{self, Bodies, BodiesTeam, DeviceSetup};
 use orrery_particles::integrator::leapfrog_step;
 use orrery_particles::lennard_jones::sample::{MELT_DENSITY, MELT_DT, melt, melt_settings};
@@ -120,25 +120,54 @@ impl Problem {
         body: impl FnOnce(&mut dyn System) -> Result<T, LabError>,
     ) -> Result<Option<T>, LabError> {
         match self.physics {
-            Physics::Wave => self.run_wave(team, device, body),
-            Physics::Heat => self.run_heat(team, device, body),
+            Physics::Wave => self.run_wave(team, self.amount, device, body),
+            Physics::Heat => self.run_heat(team, self.amount, device, body),
             Physics::Gravity => self.run_gravity(team, device, body),
-            Physics::LennardJones => self.run_fluid(team, device, body),
+            Physics::LennardJones => self.run_fluid(team, self.amount, device, body),
         }
+    }
+
+    /// Creates the part of one of `ranks` ranks, with the strategy of the whole problem and without
+    /// the other ranks, and calls `body`. For gravity, the part is an equal number of targets of all
+    /// bodies. Otherwise it is a smaller problem.
+    pub fn run_part<T>(
+        &self,
+        (rank, ranks): (usize, usize),
+        device: Option<&Device>,
+        body: impl FnOnce(&mut dyn System) -> Result<T, LabError>,
+    ) -> Result<T, LabError> {
+        let (team, amount) = (Team::alone(), self.amount / ranks);
+        let result = match self.physics {
+            Physics::Wave => self.run_wave(&team, amount, device, body),
+            Physics::Heat => self.run_heat(&team, amount, device, body),
+            Physics::Gravity => {
+                let (particles, settings, setup) = self.plummer(device);
+                let part = (rank, ranks);
+                let bodies = Bodies::new_part(particles, &settings, setup.as_ref(), part)?;
+                return body(&mut GravitySystem { bodies });
+            }
+            Physics::LennardJones => self.run_fluid(&team, amount, device, body),
+        };
+        result.map(|result| result.expect("a rank alone leads"))
+    }
+
+    fn wave_problem(&self, planes: usize) -> Result<WaveProblem, LabError> {
+        let grid = WaveGrid::volume([self.side, self.side, planes], [1.0; 3]);
+        let sides = Sides::uniform(SideCondition::Free);
+        let (order, precision) = (SpaceOrder::Eighth, Precision::Single);
+        let velocity = Velocity::Uniform(1.0);
+        Ok(WaveProblem::new(grid, sides, order, velocity, vec![], vec![], precision)?)
     }
 
     fn run_wave<T>(
         &self,
         team: &Team,
+        planes: usize,
         device: Option<&Device>,
         body: impl FnOnce(&mut dyn System) -> Result<T, LabError>,
     ) -> Result<Option<T>, LabError> {
-        let grid = WaveGrid::volume([self.side, self.side, self.amount], [1.0; 3]);
-        let sides = Sides::uniform(SideCondition::Free);
-        let (order, precision) = (SpaceOrder::Eighth, Precision::Single);
-        let velocity = Velocity::Uniform(1.0);
-        let problem = WaveProblem::new(grid, sides, order, velocity, vec![], vec![], precision)?;
-        let setup = device.map(|device| WaveDeviceSetup::new(device, &problem));
+        let (whole, problem) = (self.wave_problem(self.amount)?, self.wave_problem(planes)?);
+        let setup = device.map(|device| WaveDeviceSetup::new(device, &whole));
         if !team.is_leader() {
             wave::follow(team, &problem, setup.as_ref())?;
             return Ok(None);
@@ -148,25 +177,37 @@ impl Problem {
         body(&mut WaveSystem { field, dt }).map(Some)
     }
 
+    fn heat_problem(&self, rows: usize) -> Result<HeatProblem, LabError> {
+        let grid = Grid { nx: self.side, ny: rows, hx: 1.0, hy: 1.0 };
+        let edges = Boundaries::uniform(Boundary::fixed(0.0));
+        let conductivity = Conductivity::Uniform(1.0);
+        Ok(HeatProblem::new(grid, edges, conductivity, None, Precision::Single)?)
+    }
+
     fn run_heat<T>(
         &self,
         team: &Team,
+        rows: usize,
         device: Option<&Device>,
         body: impl FnOnce(&mut dyn System) -> Result<T, LabError>,
     ) -> Result<Option<T>, LabError> {
-        let grid = Grid { nx: self.side, ny: self.amount, hx: 1.0, hy: 1.0 };
-        let edges = Boundaries::uniform(Boundary::fixed(0.0));
-        let conductivity = Conductivity::Uniform(1.0);
-        let problem = HeatProblem::new(grid, edges, conductivity, None, Precision::Single)?;
-        let setup = device.map(|device| HeatDeviceSetup::new(device, &problem));
+        let (whole, problem) = (self.heat_problem(self.amount)?, self.heat_problem(rows)?);
+        let setup = device.map(|device| HeatDeviceSetup::new(device, &whole));
         if !team.is_leader() {
             heat::follow(team, &problem, setup.as_ref())?;
             return Ok(None);
         }
-        let column = FieldColumn::Single(vec![1.0; grid.len()]);
+        let column = FieldColumn::Single(vec![1.0; problem.grid().len()]);
         let field = HeatField::restore_in_team(team, &problem, column, setup.as_ref())?;
         let dt = problem.max_stable_step();
         body(&mut HeatSystem { field, dt }).map(Some)
+    }
+
+    fn plummer(&self, device: Option<&Device>) -> (Particles, GravitySettings, Option<DeviceSetup>) {
+        let settings = gravity_settings();
+        let particles = Plummer { n: self.amount, seed: 1, ..Plummer::default() }.generate(1.0);
+        let setup = device.map(|device| DeviceSetup::new(device, self.amount, &settings));
+        (particles.expect("a valid model"), settings, setup)
     }
 
     fn run_gravity<T>(
@@ -179,10 +220,7 @@ impl Problem {
             bodies::follow(team, device)?;
             return Ok(None);
         }
-        let settings = gravity_settings();
-        let particles = Plummer { n: self.amount, seed: 1, ..Plummer::default() }.generate(1.0);
-        let particles = particles.expect("a valid model");
-        let setup = device.map(|device| DeviceSetup::new(device, self.amount, &settings));
+        let (particles, settings, setup) = self.plummer(device);
         let bodies = Bodies::new_on_team(&BodiesTeam::lead(team), particles, &settings, setup.as_ref())?;
         body(&mut GravitySystem { bodies }).map(Some)
     }
@@ -190,6 +228,7 @@ impl Problem {
     fn run_fluid<T>(
         &self,
         team: &Team,
+        count: usize,
         device: Option<&Device>,
         body: impl FnOnce(&mut dyn System) -> Result<T, LabError>,
     ) -> Result<Option<T>, LabError> {
@@ -197,8 +236,8 @@ impl Problem {
             lennard_jones::follow(team, device)?;
             return Ok(None);
         }
-        let particles = melt(self.amount);
-        let strategy = device.map(|device| production_strategy(device, None, particles.len()));
+        let particles = melt(count);
+        let strategy = device.map(|device| production_strategy(device, None, self.amount));
         let device = device.zip(strategy.as_ref());
         let fluid = Fluid::new_on_team(&FluidTeam::lead(team), particles, &melt_settings(), device)?;
         body(&mut FluidSystem { fluid, steps: 0 }).map(Some)

@@ -14,7 +14,7 @@ const MAX_UNITS: u64 = 256;
 
 /// Times of steps of one rank.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Copies {
+pub(super) struct PartTimes {
     pub secs: f64,
     pub steps_per_exchange: u64,
 }
@@ -37,30 +37,30 @@ impl Measurement<'_> {
         Ok(seconds)
     }
 
-    /// Times steps of `ranks` ranks that each compute a whole problem of `amount`. All ranks must
-    /// call it. The times are those of the slowest rank, and 0 on ranks that do not take part.
-    pub(super) fn time_copies(&mut self, ranks: usize, amount: usize) -> Result<Copies, LabError> {
+    /// Times steps of `ranks` ranks that each compute their part of `ranks` times `amount` without
+    /// communication. All ranks must call it. The times are those of the slowest rank, and 0 on
+    /// ranks that do not take part.
+    pub(super) fn time_parts(&mut self, ranks: usize, amount: usize) -> Result<PartTimes, LabError> {
         let elements = self.physics.elements();
         let name = self.physics.name();
         (self.progress)(&format!("{name}: {amount} {elements} on each of {ranks} ranks"));
         let Rank { transport, device, .. } = self.rank;
-        let problem = self.problem(amount);
-        let copies = transport.first_ranks(ranks).map(|group| {
-            let timed =
-                problem.run(&Team::alone(), device, |system| self.time_copy(&group, &problem, system));
-            timed.map(|timed| timed.expect("a rank alone leads"))
+        let problem = self.problem(ranks * amount);
+        let parts = transport.first_ranks(ranks).map(|group| {
+            let part = (group.rank(), ranks);
+            problem.run_part(part, device, |system| self.time_part(&group, &problem, system))
         });
-        let copies = copies.transpose()?;
+        let parts = parts.transpose()?;
         transport.barrier()?;
-        Ok(copies.unwrap_or_default())
+        Ok(parts.unwrap_or_default())
     }
 
-    fn time_copy(
+    fn time_part(
         &self,
         group: &Transport,
         problem: &Problem,
         system: &mut dyn System,
-    ) -> Result<Copies, LabError> {
+    ) -> Result<PartTimes, LabError> {
         system.advance(problem.pace().warm_up)?;
         let mut slowest = |steps: u64| {
             group.barrier()?;
@@ -74,7 +74,7 @@ impl Measurement<'_> {
         for _ in 0..self.rank.settings.repeats {
             secs = secs.min(slowest(steps)? / steps as f64);
         }
-        Ok(Copies { secs, steps_per_exchange: system.steps_per_exchange() })
+        Ok(PartTimes { secs, steps_per_exchange: system.steps_per_exchange() })
     }
 
     /// Times steps of a problem that `ranks` ranks compute together. All ranks must call it. Rank 0

@@ -10,7 +10,7 @@ use super::host::HostBodies;
 use super::team::Replicas;
 use super::{Bodies, BodiesError, DeviceSetup, State};
 use crate::settings::GravitySettings;
-use crate::share::Evaluation;
+use crate::share::{Evaluation, TargetShare};
 
 impl Bodies {
     /// Moves the bodies to the device of `setup`, or keeps them on the host if it is `None`, and
@@ -21,6 +21,25 @@ impl Bodies {
         setup: Option<&DeviceSetup>,
     ) -> Result<Self, BodiesError> {
         let mut bodies = Self::from_host(HostBodies::new(particles, settings), settings);
+        bodies.start(setup)?;
+        Ok(bodies)
+    }
+
+    /// As [`Bodies::new`], but computes the forces on one of `parts` equal parts of the bodies and
+    /// leaves those on the others undefined: the work of one rank without messages, for
+    /// measurements.
+    ///
+    /// # Panics
+    /// If `part` is not below `parts`.
+    pub fn new_part(
+        particles: Particles,
+        settings: &GravitySettings,
+        setup: Option<&DeviceSetup>,
+        (part, parts): (usize, usize),
+    ) -> Result<Self, BodiesError> {
+        assert!(part < parts, "part {part} of {parts}");
+        let bodies = Self::from_host(HostBodies::new(particles, settings), settings);
+        let mut bodies = Self { share: Arc::new(TargetShare::of_part(part, parts)), ..bodies };
         bodies.start(setup)?;
         Ok(bodies)
     }

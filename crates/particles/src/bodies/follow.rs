@@ -21,7 +21,9 @@ use crate::share::TargetShare;
 /// After an error the caller must end the group, for example with
 /// [`Transport::abort`](orrery_cluster::Transport::abort). The other ranks wait for that.
 pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), BodiesError> {
-    let share = Arc::new(TargetShare::new(team.transport()));
+    let transport = team.transport();
+    let device = device.map(|device| device.for_rank(transport.local_rank())).transpose()?;
+    let share = Arc::new(TargetShare::new(transport));
     let mut follower = Follower { team, device, share, replicas: HashMap::new() };
     loop {
         match team.next_command()? {
@@ -38,7 +40,7 @@ pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), BodiesError> {
 
 struct Follower<'a> {
     team: &'a Team,
-    device: Option<&'a Device>,
+    device: Option<Device>,
     share: Arc<TargetShare>,
     /// Bodies by their number.
     replicas: HashMap<u64, Replica>,
@@ -110,13 +112,13 @@ impl Follower<'_> {
 
     /// Returns the setup of this rank. Its device must be of the same kind as that of rank 0.
     fn setup(&self, leader: &DeviceCommand) -> Result<DeviceSetup, BodiesError> {
-        match self.device {
+        match &self.device {
             Some(device) if hardware_text(device) == leader.hardware => {
                 Ok(DeviceSetup { device: device.clone(), strategy: leader.strategy })
             }
             device => Err(BodiesError::Hardware {
                 rank: self.share.rank(),
-                found: device.map_or_else(|| "the CPU".to_owned(), hardware_text),
+                found: device.as_ref().map_or_else(|| "the CPU".to_owned(), hardware_text),
                 expected: leader.hardware.clone(),
             }),
         }

@@ -15,6 +15,7 @@ use super::rank::RankFluid;
 /// After an error the caller must end the group, for example with
 /// [`Transport::abort`](orrery_cluster::Transport::abort). The other ranks wait for that.
 pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), DeviceFluidError> {
+    let device = device.map(|device| device.for_rank(team.transport().local_rank())).transpose()?;
     let mut follower = Follower { team, device, fluids: HashMap::new() };
     loop {
         match team.next_command()? {
@@ -30,7 +31,7 @@ pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), DeviceFluidErr
 
 struct Follower<'a> {
     team: &'a Team,
-    device: Option<&'a Device>,
+    device: Option<Device>,
     /// Fluids by their number.
     fluids: HashMap<u64, RankFluid>,
 }
@@ -40,7 +41,7 @@ impl Follower<'_> {
     fn take_part(&mut self, number: u64, operation: Operation) -> Result<(), DeviceFluidError> {
         match operation {
             Operation::Create(shared) => {
-                let fluid = RankFluid::new(self.team.transport(), &shared, None, self.device)?;
+                let fluid = RankFluid::new(self.team.transport(), &shared, None, self.device.as_ref())?;
                 self.fluids.insert(number, fluid);
             }
             Operation::CopyTo { copy } => {

@@ -231,7 +231,7 @@ impl DeviceGather {
         parts: &Parts,
         values_per_target: usize,
     ) -> Result<(), ShareError> {
-        let Some(transport) = &evaluation.share.transport else { return Ok(()) };
+        let Some(transport) = evaluation.share.transport() else { return Ok(()) };
         if matches!(self.path, Path::Unknown) {
             self.path = self.find_path(transport)?;
             self.start_own(values, parts, values_per_target)?;

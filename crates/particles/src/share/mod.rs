@@ -52,10 +52,21 @@ pub(crate) enum ShareError {
 /// one rank with all targets.
 #[derive(Debug, Default)]
 pub(crate) struct TargetShare {
-    /// `None` for one rank.
-    transport: Option<Transport>,
+    group: Group,
     /// One per kind of evaluation. Equal on all ranks.
     balances: Mutex<[Balance; Evaluation::COUNT]>,
+}
+
+#[derive(Debug, Default)]
+enum Group {
+    #[default]
+    OneRank,
+    Ranks(Transport),
+    /// One of several parts, without the others.
+    Part {
+        rank: usize,
+        size: usize,
+    },
 }
 
 /// Message about a rank that failed, on the others.
@@ -67,23 +78,44 @@ const FAILED: f64 = -1.0;
 impl TargetShare {
     /// Divides evaluations among the ranks of `transport`.
     pub fn new(transport: &Transport) -> Self {
-        let transport = (transport.size() > 1).then(|| transport.clone());
-        Self { transport, balances: Mutex::default() }
+        let group = if transport.size() > 1 { Group::Ranks(transport.clone()) } else { Group::OneRank };
+        Self { group, balances: Mutex::default() }
     }
 
-    /// Returns whether there are several ranks.
+    /// Computes one of `size` equal parts, and exchanges nothing.
+    pub fn of_part(rank: usize, size: usize) -> Self {
+        Self { group: Group::Part { rank, size }, balances: Mutex::default() }
+    }
+
+    /// Returns the connection to the other ranks. `None` if there is nothing to exchange.
+    fn transport(&self) -> Option<&Transport> {
+        match &self.group {
+            Group::Ranks(transport) => Some(transport),
+            Group::OneRank | Group::Part { .. } => None,
+        }
+    }
+
+    /// Returns whether there are several parts.
     pub fn is_divided(&self) -> bool {
-        self.transport.is_some()
+        self.size() > 1
     }
 
-    /// Returns the number of ranks.
+    /// Returns the number of parts.
     pub fn size(&self) -> usize {
-        self.transport.as_ref().map_or(1, Transport::size)
+        match &self.group {
+            Group::OneRank => 1,
+            Group::Ranks(transport) => transport.size(),
+            Group::Part { size, .. } => *size,
+        }
     }
 
-    /// Returns the number of this rank.
+    /// Returns the number of the part of this rank.
     pub fn rank(&self) -> usize {
-        self.transport.as_ref().map_or(0, Transport::rank)
+        match &self.group {
+            Group::OneRank => 0,
+            Group::Ranks(transport) => transport.rank(),
+            Group::Part { rank, .. } => *rank,
+        }
     }
 
     /// Returns the division of an evaluation of this kind.
@@ -100,12 +132,12 @@ pub(crate) struct SharedEvaluation<'a> {
 }
 
 impl SharedEvaluation<'_> {
-    /// Returns whether there are several ranks.
+    /// Returns whether there are several parts.
     pub fn is_divided(&self) -> bool {
         self.share.is_divided()
     }
 
-    /// Returns the number of ranks.
+    /// Returns the number of parts.
     pub fn size(&self) -> usize {
         self.share.size()
     }
@@ -131,7 +163,7 @@ impl SharedEvaluation<'_> {
     /// If a follower failed, it returns its error and must end the group. The other ranks wait for
     /// that.
     pub fn agree<E: From<ClusterError>>(&self, part: Result<f64, E>) -> Result<(), E> {
-        let Some(transport) = &self.share.transport else { return part.map(drop) };
+        let Some(transport) = self.share.transport() else { return part.map(drop) };
         let gathered = gather_seconds(transport, part.as_ref().map_or(FAILED, |seconds| seconds.max(0.0)));
         let aborted = |rank| ClusterError::Aborted { rank, message: PART_FAILED.to_owned() };
         if transport.rank() > 0 && gathered.as_ref().is_ok_and(|seconds| seconds[0] == FAILED) {
@@ -165,7 +197,7 @@ impl SharedEvaluation<'_> {
         parts: &Parts,
         values_per_target: usize,
     ) -> Result<(), ClusterError> {
-        match &self.share.transport {
+        match self.share.transport() {
             None => Ok(()),
             Some(transport) => transport.all_gather_in_place(values, &parts.lengths(values_per_target)),
         }
@@ -184,7 +216,7 @@ impl SharedEvaluation<'_> {
 
     /// Returns the smallest value of all ranks. NaN is ignored.
     pub fn min(&self, value: f64) -> Result<f64, ClusterError> {
-        match &self.share.transport {
+        match self.share.transport() {
             None => Ok(value),
             Some(transport) => Ok(transport.all_reduce(&[value], f64::min)?[0]),
         }

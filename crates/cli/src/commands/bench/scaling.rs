@@ -153,6 +153,7 @@ fn measure(
     choice: DeviceChoice,
 ) -> Result<Option<Report>, Failure> {
     let device = Device::open_for_rank(choice, transport.local_rank())?;
+    let device = device.map(|device| device.for_rank(transport.local_rank())).transpose()?;
     let device = device.as_ref();
     let settings = ScalingSettings {
         threads: rayon::current_num_threads(),

@@ -45,8 +45,6 @@ pub enum StoredField {
 #[derive(Debug)]
 pub struct DeviceHeat<R: Scalar> {
     device: Device,
-    /// Queue of a slab that is not alone on its device. Otherwise the default one is used.
-    own_queue: Option<Queue>,
     plate: Plate<R>,
     strategy: HeatDeviceStrategy,
     kernels: HeatKernels,
@@ -70,14 +68,13 @@ impl<R: Scalar> DeviceHeat<R> {
         strategy: HeatDeviceStrategy,
     ) -> Result<Self, DeviceError> {
         let owned = 0..plate.grid.ny;
-        Self::of_rows(device, None, plate, initial, strategy, owned, [0, 0])
+        Self::of_rows(device, plate, initial, strategy, owned, [0, 0])
     }
 
-    /// Uploads the rows `owned` of a plate, whose state is `initial`, for the given queue or the
-    /// default one. There are `ghost_rows` rows before and after them.
+    /// Uploads the rows `owned` of a plate, whose state is `initial`. There are `ghost_rows` rows
+    /// before and after them.
     pub(super) fn of_rows(
         device: &Device,
-        own_queue: Option<Queue>,
         plate: Plate<R>,
         initial: &[R],
         strategy: HeatDeviceStrategy,
@@ -97,7 +94,6 @@ impl<R: Scalar> DeviceHeat<R> {
             measures: Measures::new(device, &plate, owned.len())?,
             pixel_means: DeviceMeans::new(device)?,
             device: device.clone(),
-            own_queue,
             plate,
             strategy,
             pending: None,
@@ -152,7 +148,7 @@ impl<R: Scalar> DeviceHeat<R> {
 
     /// Returns the queue of the steps.
     pub fn queue(&self) -> &Queue {
-        self.own_queue.as_ref().unwrap_or(self.device.queue())
+        self.device.queue()
     }
 
     /// Queues `steps` steps of length `dt`. Does not wait.
@@ -189,7 +185,7 @@ impl<R: Scalar> DeviceHeat<R> {
     /// Queues a pass of all rows from the state into the second field, whose ghost rows keep their
     /// values.
     fn queue_pass(&mut self, dt: f64, steps: u32) -> Result<(), DeviceError> {
-        let queue = self.own_queue.as_ref().unwrap_or(self.device.queue());
+        let queue = self.device.queue();
         let coefficients = self.plate.step_coefficients(dt);
         let rows = self.slab.owned.clone();
         self.slab.launch(queue, &mut self.kernels, &self.plate, coefficients, steps, rows)

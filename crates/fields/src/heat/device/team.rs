@@ -47,7 +47,7 @@ impl<R: Scalar> DeviceHeat<R> {
         links.queue().wait_for(&self.queue().record()?)?;
         for steps in self.passes(steps) {
             self.wait_for_borders()?;
-            let queue = self.own_queue.as_ref().unwrap_or(self.device.queue());
+            let queue = self.device.queue();
             let (slab, kernels, plate) = (&self.slab, &mut self.kernels, &self.plate);
             slab.launch(queue, kernels, plate, coefficients, steps, interior.clone())?;
             let interior_done = queue.record()?;

@@ -48,10 +48,8 @@ impl<R: Scalar> HeatPart<R> {
         strategy.steps_per_pass = steps_per_pass as u32;
         let [low, _, high] = neighbours.split(owned.len(), steps_per_pass);
         let ghosts = [low.len(), high.len()];
-        // Several ranks may share a device. Each has its queue, so that they do not wait for one
-        // another.
-        let queue = (!neighbours.is_alone()).then(|| device.new_queue()).transpose()?;
-        let mut heat = Box::new(DeviceHeat::of_rows(device, queue, plate, values, strategy, owned, ghosts)?);
+        let device = &device.for_rank(team.transport().local_rank())?;
+        let mut heat = Box::new(DeviceHeat::of_rows(device, plate, values, strategy, owned, ghosts)?);
         if neighbours.is_alone() {
             return Ok(Self::WholeDevice(heat));
         }

@@ -47,8 +47,6 @@ use crate::pixels::{DeviceMeans, StridedNodes, pixel_means_of};
 #[derive(Debug)]
 pub struct DeviceWave<R: Scalar> {
     device: Device,
-    /// Queue of a slab that is not alone on its device. Otherwise the default one is used.
-    own_queue: Option<Queue>,
     /// The medium, where a field of v is empty: the slab has it.
     medium: Medium<R>,
     strategy: WaveDeviceStrategy,
@@ -75,22 +73,22 @@ impl<R: Scalar> DeviceWave<R> {
     ) -> Result<Self, DeviceError> {
         let (owned, receivers) =
             (0..slice_count(&medium.grid), (0..medium.receivers.len()).collect::<Vec<_>>());
-        Self::of_slab(device, None, medium, state, strategy, owned, &receivers)
+        Self::of_slab(device, medium, state, strategy, owned, &receivers)
     }
 
-    /// Uploads the slices `owned`, for the given queue or the default one. `medium` and `state`
-    /// have values of these slices only. `receivers` are those that are recorded here: all their
-    /// nodes are in the slices or in ghost slices.
+    /// Uploads the slices `owned`. `medium` and `state` have values of these slices only.
+    /// `receivers` are those that are recorded here: all their nodes are in the slices or in ghost
+    /// slices.
     pub(super) fn of_slab(
         device: &Device,
-        own_queue: Option<Queue>,
         mut medium: Medium<R>,
         state: &WaveState<R>,
         strategy: WaveDeviceStrategy,
         owned: Range<usize>,
         receivers: &[usize],
     ) -> Result<Self, DeviceError> {
-        let queue = own_queue.as_ref().unwrap_or(device.queue());
+        let is_whole = owned.len() == slice_count(&medium.grid);
+        let queue = device.queue();
         let slab = Slab::new(queue, &medium, state, owned)?;
         if let SquaredCourant::Field(values) = &mut medium.squared_courant {
             *values = Vec::new();
@@ -99,8 +97,7 @@ impl<R: Scalar> DeviceWave<R> {
         let slices = 0..slab.layout.slices();
         layers.launch_images(queue, &medium, &slab.place(), &slab.now, &slices, ImageSides::All)?;
         let samples = state.samples.clone();
-        // Only slabs with their own queue have neighbours.
-        let border_strategy = strategy.for_borders().filter(|_| own_queue.is_some());
+        let border_strategy = strategy.for_borders().filter(|_| !is_whole);
         let border_kernel =
             border_strategy.map(|strategy| Ok((strategy, build_advance(device, &medium, &strategy)?)));
         Ok(Self {
@@ -110,7 +107,6 @@ impl<R: Scalar> DeviceWave<R> {
             measures: Measures::new(device, &medium, &slab.layout)?,
             pixel_means: DeviceMeans::new(device)?,
             device: device.clone(),
-            own_queue,
             medium,
             strategy,
             layers,
@@ -154,7 +150,7 @@ impl<R: Scalar> DeviceWave<R> {
 
     /// Returns the queue of the steps.
     pub fn queue(&self) -> &Queue {
-        self.own_queue.as_ref().unwrap_or(self.device.queue())
+        self.device.queue()
     }
 
     /// Returns the strategy.
@@ -184,8 +180,7 @@ impl<R: Scalar> DeviceWave<R> {
         for _ in 0..steps {
             self.queue_step(Target::Previous)?;
             self.finish_step();
-            let queue = self.own_queue.as_ref().unwrap_or(self.device.queue());
-            self.points.launch_samples(&self.device, queue, &self.slab.now)?;
+            self.points.launch_samples(&self.device, self.device.queue(), &self.slab.now)?;
         }
         Ok(())
     }
@@ -200,8 +195,7 @@ impl<R: Scalar> DeviceWave<R> {
     /// u at three times. The state does not change. The result is [`StoredWave::Ahead`] until the
     /// next call.
     pub fn step_ahead(&mut self, fraction: f64) -> Result<(), DeviceError> {
-        let queue = self.own_queue.as_ref().unwrap_or(self.device.queue());
-        self.slab.prepare_ahead(queue)?;
+        self.slab.prepare_ahead(self.device.queue())?;
         self.queue_step(Target::Ahead)?;
         let fields = [&*self.slab.now, &*self.slab.previous];
         let ahead = self.slab.field(StoredWave::Ahead);

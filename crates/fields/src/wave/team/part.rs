@@ -87,10 +87,8 @@ impl<R: Scalar> WavePart<R> {
             wave.exchange_ghosts(&neighbours)?;
             return Ok(Self::Host(Box::new(wave), neighbours));
         };
-        // Several ranks may share a device. Each has its queue, so that they do not wait for one
-        // another.
-        let queue = (!neighbours.is_alone()).then(|| device.new_queue()).transpose()?;
-        let mut wave = DeviceWave::of_slab(device, queue, medium, state, *strategy, owned, &receivers)?;
+        let device = &device.for_rank(team.transport().local_rank())?;
+        let mut wave = DeviceWave::of_slab(device, medium, state, *strategy, owned, &receivers)?;
         if neighbours.is_alone() {
             return Ok(Self::WholeDevice(Box::new(wave)));
         }
