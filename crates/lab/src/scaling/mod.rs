@@ -9,11 +9,10 @@
 //! - **Together.** The ranks compute one problem, with communication.
 //!
 //! The [`model`] adds the time of the messages to that of the parts, and predicts the times
-//! together. For fields, its parameters are times of single ranks and of the transport. Particles
-//! have more work at the borders of their parts than messages: ghosts are packed and sorted, and
-//! results are copied, on devices of one process without messages. There a constant and a time per
-//! sent byte are fitted to the times together of other sizes than those of strong and weak scaling.
-//! See [`model`] for the equations.
+//! together. For fields and gravity, its parameters are times of parts and of exchanges. A fluid has
+//! more work at the borders of its parts than messages: ghosts are selected, packed and sorted.
+//! There a constant and a time per sent byte are fitted to the times together of other sizes than
+//! those of strong and weak scaling. See [`model`] for the equations.
 
 pub mod model;
 #[cfg(test)]

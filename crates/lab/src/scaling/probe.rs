@@ -5,6 +5,7 @@ use std::time::Instant;
 use orrery_cluster::{Tag, Team, Transport};
 use orrery_device::Device;
 use orrery_fields::{BorderPath, time_border_exchange};
+use orrery_particles::bodies::time_force_exchange;
 use serde::Serialize;
 
 use super::model::{Line, Link, Messages};
@@ -19,19 +20,20 @@ const FIRST: usize = 4;
 const MOST: usize = 4000;
 const PING: Tag = Tag::new(201);
 
-/// Times of exchanges between neighbours, all ranks at once.
+/// Times of exchanges, all ranks at once: between neighbours, or of forces with all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkTimes {
     /// Number of ranks.
     pub ranks: usize,
     /// Paths of the longest messages, each once.
     pub paths: Vec<BorderPath>,
-    /// Bytes that a rank between two others sends per exchange, and seconds of the exchange.
+    /// Bytes that a rank sends per exchange, with two neighbours if there are any, and seconds of
+    /// the exchange.
     pub times: Vec<(f64, f64)>,
     /// Latency and bandwidth that fit these times.
     pub link: Link,
-    /// Seconds of communication and of the work at the borders of parts, over the sent bytes. For
-    /// particles, from steps of ranks that compute together.
+    /// Seconds of communication and of the work at the borders of parts, over the sent bytes, from
+    /// steps of a fluid on ranks that compute together.
     pub of_steps: Option<Line>,
 }
 
@@ -63,6 +65,31 @@ pub(super) fn exchange_times(
         times.push((Messages::neighbours(ranks) * 4.0 * values as f64, secs));
     }
     Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, of_steps: None })
+}
+
+/// Measures exchanges of the forces on up to `bodies` bodies, on a device if there is one. All ranks
+/// of the transport must call it.
+pub(super) fn force_exchange_times(
+    transport: &Transport,
+    device: Option<&Device>,
+    messages: &Messages,
+    bodies: usize,
+) -> Result<LinkTimes, LabError> {
+    let ranks = transport.size();
+    let (mut times, mut path) = (Vec::new(), BorderPath::Messages);
+    for bodies in [bodies / 64, bodies / 16, bodies / 4, bodies] {
+        let secs = fastest_series(|exchanges| {
+            let time = time_force_exchange(transport, device, bodies, exchanges)?;
+            path = match (device, time.is_direct) {
+                (None, _) => BorderPath::Messages,
+                (Some(_), true) => BorderPath::Direct,
+                (Some(_), false) => BorderPath::Staged,
+            };
+            Ok(time.secs)
+        })?;
+        times.push((messages.sent_bytes(bodies as f64, ranks), secs));
+    }
+    Ok(LinkTimes { ranks, paths: vec![path], link: Link::fit(&times), times, of_steps: None })
 }
 
 /// Measures copies of up to `bytes` bytes between a device and page-locked memory of the host: the

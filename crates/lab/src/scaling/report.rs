@@ -38,7 +38,7 @@ pub fn link_lines(links: &[LinkTimes]) -> Vec<String> {
     if links.is_empty() {
         return lines;
     }
-    lines.push("messages between neighbours, all ranks at once".to_owned());
+    lines.push("exchanges without computation, all ranks at once".to_owned());
     lines.push(format!("{:>7} {:>11} {:>9} {:>10}", "ranks", "bytes", "time", "rate"));
     for LinkTimes { ranks, paths, times, link, of_steps } in links {
         for (bytes, secs) in times {

@@ -4,7 +4,7 @@ use orrery_cluster::RankTimes;
 use serde::Serialize;
 
 use super::model::{Line, Link, Messages, StepModel, fit_serial_fraction};
-use super::probe::{LinkTimes, exchange_times, staging_link};
+use super::probe::{LinkTimes, exchange_times, force_exchange_times, staging_link};
 use super::systems::Problem;
 use super::timing::{PartTimes, Together};
 use super::{Physics, Processors, Rank, rank_counts};
@@ -86,7 +86,7 @@ impl ScalingStudy {
         self.steps.iter().filter(move |step| Some(step.ranks) == most)
     }
 
-    /// Fits the communication to the steps from `first` on, which have the same number of ranks,
+    /// Fits the communication of a fluid to the steps from `first` on, which have the same number of ranks,
     /// and replaces its times. Steps of strong and weak scaling are not used, because they are
     /// predicted. Two others must have been measured.
     pub(super) fn fit_communication(&mut self, first: usize) {
@@ -197,7 +197,7 @@ impl<'a> Measurement<'a> {
         }
         let transport = self.rank.transport;
         let steps_per_exchange = transport.broadcast(0, vec![steps_per_exchange])?[0];
-        let messages = self.problem(self.n).messages(steps_per_exchange);
+        let messages = self.problem(self.n).messages(steps_per_exchange, self.rank.device.is_some());
         let is_field = matches!(messages, Messages::Borders { .. });
         let bytes = messages.sent_bytes(self.n as f64, 2);
         let staging = match self.rank.device.filter(|_| transport.rank() == 0) {
@@ -237,8 +237,8 @@ impl<'a> Measurement<'a> {
         study: &mut ScalingStudy,
     ) -> Result<(), LabError> {
         let counts = rank_counts(self.rank.transport.size());
-        let is_field = matches!(study.model.messages, Messages::Borders { .. });
-        let needs_all = is_all || (!is_field && ranks > 1);
+        // The communication of a fluid is fitted to all sizes.
+        let needs_all = is_all || (self.physics == Physics::LennardJones && ranks > 1);
         let mut sizes = if needs_all { self.sizes(&counts) } else { vec![self.n / ranks, self.n] };
         sizes.retain(|size| *size * ranks >= self.physics.min_size());
         sizes.dedup();
@@ -258,10 +258,13 @@ impl<'a> Measurement<'a> {
                     (computation, self.time_together(ranks, &total)?)
                 }
             };
-            let communication = link.map_or(0.0, |link| {
-                // The exchange of borders was measured with its copies.
-                let staging = study.model.staging.as_ref().filter(|_| !is_field);
-                study.model.messages.secs(amount, ranks, &link, staging)
+            let StepModel { messages, staging, .. } = &study.model;
+            let communication = link.map_or(0.0, |link| match messages {
+                // The exchange was measured as a whole.
+                Messages::AllGather { .. } => link.secs(messages.sent_bytes(amount, ranks)),
+                // The exchange was measured with its copies.
+                Messages::Borders { .. } => messages.secs(amount, ranks, &link, None),
+                Messages::Ghosts { .. } => messages.secs(amount, ranks, &link, staging.as_ref()),
             });
             let (shares, imbalance) = shares_of(&together.times);
             study.steps.push(Measured {
@@ -276,7 +279,7 @@ impl<'a> Measurement<'a> {
                 imbalance,
             });
         }
-        if !is_field && ranks > 1 {
+        if self.physics == Physics::LennardJones && ranks > 1 {
             study.fit_communication(first);
         }
         Ok(())
@@ -286,14 +289,14 @@ impl<'a> Measurement<'a> {
     fn measure_link(&mut self, ranks: usize, study: &mut ScalingStudy) -> Result<Link, LabError> {
         (self.progress)(&format!("{}: messages of {ranks} ranks", self.physics.name()));
         let messages = &study.model.messages;
-        let sent = messages.sent_bytes(self.n as f64, ranks);
-        let (bytes, device) = match messages {
-            Messages::Borders { bytes, .. } => (*bytes, self.rank.device),
-            Messages::AllGather { .. } => (sent / (ranks - 1) as f64, None),
-            Messages::Ghosts { .. } => (sent / 2.0, None),
-        };
-        let transport = self.rank.transport;
-        let times = transport.first_ranks(ranks).map(|group| exchange_times(&group, device, bytes));
+        let Rank { transport, device, .. } = self.rank;
+        let times = transport.first_ranks(ranks).map(|group| match messages {
+            Messages::Borders { bytes, .. } => exchange_times(&group, device, *bytes),
+            Messages::AllGather { .. } => force_exchange_times(&group, device, messages, self.n),
+            Messages::Ghosts { .. } => {
+                exchange_times(&group, None, messages.sent_bytes(self.n as f64, ranks) / 2.0)
+            }
+        });
         let times = times.transpose()?;
         transport.barrier()?;
         let link = times.as_ref().map_or(super::DEFAULT_LINK, |times| times.link);

@@ -93,7 +93,7 @@ impl Problem {
     }
 
     /// Returns the messages of a step on several ranks.
-    pub fn messages(&self, steps_per_exchange: u64) -> Messages {
+    pub fn messages(&self, steps_per_exchange: u64, is_on_device: bool) -> Messages {
         let steps = steps_per_exchange as f64;
         match self.physics {
             Physics::Wave => Messages::Borders {
@@ -104,7 +104,8 @@ impl Problem {
             Physics::Heat => {
                 Messages::Borders { bytes: 4.0 * steps * self.side as f64, steps, min_slices: 2.0 * steps }
             }
-            Physics::Gravity => Messages::AllGather { bytes: 24.0 },
+            // The CPU always sends potentials too.
+            Physics::Gravity => Messages::AllGather { bytes: if is_on_device { 24.0 } else { 32.0 } },
             Physics::LennardJones => {
                 Messages::Ghosts { bytes: 12.0, density: MELT_DENSITY, radius: melt_settings().list_radius() }
             }

@@ -41,6 +41,8 @@ pub use follow::follow;
 pub use static_forces::forces_on_device;
 pub use team::BodiesTeam;
 
+pub use crate::share::{ForceExchangeTime, time_force_exchange};
+
 use crate::settings::GravitySettings;
 use crate::share::TargetShare;
 use crate::solver::device::DeviceStrategy;

@@ -131,6 +131,11 @@ impl DeviceGather {
         self.complete(evaluation, Some(values), parts, values_per_target)
     }
 
+    /// Returns whether parts are copied from device to device.
+    pub fn is_direct(&self) -> bool {
+        matches!(self.path, Path::Direct(_))
+    }
+
     /// Returns the bytes on the device.
     #[cfg(test)]
     pub fn device_bytes(&self) -> u64 {
@@ -289,7 +294,7 @@ impl DeviceGather {
 impl Drop for DeviceGather {
     /// Waits for copies of buffers that this rank may be the last one to have.
     fn drop(&mut self) {
-        if let Path::Direct(_) = self.path {
+        if self.is_direct() {
             // An error was reported by the call that failed.
             let _ = self.device.queue().finish();
         }

@@ -10,6 +10,7 @@
 
 mod balance;
 mod device;
+mod exchange_time;
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +20,7 @@ use orrery_device::DeviceError;
 use thiserror::Error;
 
 pub(crate) use device::{DeviceGather, PartSpan};
+pub use exchange_time::{ForceExchangeTime, time_force_exchange};
 
 use balance::Balance;
 

@@ -48,7 +48,9 @@ impl<R: Scalar> HeatPart<R> {
         strategy.steps_per_pass = steps_per_pass as u32;
         let [low, _, high] = neighbours.split(owned.len(), steps_per_pass);
         let ghosts = [low.len(), high.len()];
-        let device = &device.for_rank(team.transport().local_rank())?;
+        // A rank alone keeps the queue of its handle.
+        let rank_device = || device.for_rank(team.transport().local_rank());
+        let device = &if neighbours.is_alone() { device.clone() } else { rank_device()? };
         let mut heat = Box::new(DeviceHeat::of_rows(device, plate, values, strategy, owned, ghosts)?);
         if neighbours.is_alone() {
             return Ok(Self::WholeDevice(heat));

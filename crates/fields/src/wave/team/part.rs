@@ -87,7 +87,9 @@ impl<R: Scalar> WavePart<R> {
             wave.exchange_ghosts(&neighbours)?;
             return Ok(Self::Host(Box::new(wave), neighbours));
         };
-        let device = &device.for_rank(team.transport().local_rank())?;
+        // A rank alone keeps the queue of its handle.
+        let rank_device = || device.for_rank(team.transport().local_rank());
+        let device = &if neighbours.is_alone() { device.clone() } else { rank_device()? };
         let mut wave = DeviceWave::of_slab(device, medium, state, *strategy, owned, &receivers)?;
         if neighbours.is_alone() {
             return Ok(Self::WholeDevice(Box::new(wave)));

@@ -21,7 +21,7 @@ use super::{DeviceFluid, FluidStrategy, SUM_COUNT};
 use crate::lennard_jones::host::Unpacked;
 use crate::lennard_jones::settings::FluidSettings;
 use crate::lennard_jones::slab::{
-    AxisBins, GhostBits, GhostCounts, GhostRecord, ParticleRecord, SlabPart, Slabs, WORK_PER_PARTICLE, Window,
+    AxisBins, GhostBits, GhostCounts, ParticleRecord, SlabPart, Slabs, WORK_PER_PARTICLE, Window,
 };
 use crate::lennard_jones::{DeviceFluidError, FluidMeasures};
 use build::make_room;
@@ -80,11 +80,11 @@ pub(in crate::lennard_jones) struct DevicePart {
     indices: Buffer<u32>,
     /// Length of a list of selected particles.
     length: Buffer<u32>,
-    /// Messages of particles and ghosts.
+    /// Messages of particles.
     records: Buffer<u64>,
     /// Work in bins.
     work: Buffer<u64>,
-    /// Messages on the device and on the host, with room for all bits.
+    /// Messages of ghosts on the device and on the host, with room for all of each ghost.
     outgoing: Arc<Buffer<u32>>,
     incoming: Buffer<u32>,
     pinned_outgoing: Pinned<u32>,
@@ -263,17 +263,13 @@ impl SlabPart for DevicePart {
         Ok(self.sort()?)
     }
 
-    fn choose_ghosts(
+    fn renew_ghosts(
         &mut self,
+        transport: &Transport,
         axis: usize,
         windows: &[Option<Window>],
-    ) -> Result<Vec<Vec<GhostRecord>>, DeviceFluidError> {
-        Ok(self.select_ghosts(axis, windows)?)
-    }
-
-    fn finish_build(&mut self, ghosts: &[GhostRecord]) -> Result<(), DeviceFluidError> {
-        self.place_ghosts(ghosts)?;
-        self.build_lists()
+    ) -> Result<GhostCounts, DeviceFluidError> {
+        self.renew(transport, axis, windows)
     }
 
     fn update_ghosts(

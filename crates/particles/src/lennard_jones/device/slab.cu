@@ -6,9 +6,9 @@
 
 #if HAS_GHOSTS
 
-// Numbers of a particle, and of a ghost, in messages.
+// Numbers of a particle (64 bits), and of a ghost (32 bits), in messages.
 #define PARTICLE_WORDS 10
-#define GHOST_WORDS 4
+#define GHOST_WORDS 7
 
 // Returns the number of a particle in the columns of the state.
 FUNCTION uint state_index(GLOBAL const uint* control, uint stride, uint particle)
@@ -121,34 +121,37 @@ place_particles(GLOBAL const uint* RESTRICT control, uint count, uint stride, GL
     species[at] = (uint)record[9];
 }
 
-// Copies selected particles to records of ghosts.
+// Copies selected particles to a message of ghosts: lower and upper halves of the fractions, and
+// the species.
 KERNEL(BLOCK_SIZE)
 pack_ghosts(GLOBAL const uint* RESTRICT control, uint count, uint stride, GLOBAL const uint* RESTRICT selected,
     GLOBAL const ulong* RESTRICT x, GLOBAL const ulong* RESTRICT y, GLOBAL const ulong* RESTRICT z,
-    GLOBAL const uint* RESTRICT species, GLOBAL const uint* RESTRICT order, GLOBAL ulong* RESTRICT records)
+    GLOBAL const uint* RESTRICT species, GLOBAL uint* RESTRICT words)
 {
     if (GRID_THREAD >= count)
         return;
     const uint at = state_index(control, stride, selected[GRID_THREAD]);
-    GLOBAL ulong* record = records + (ulong)GRID_THREAD * GHOST_WORDS;
-    record[0] = x[at];
-    record[1] = y[at];
-    record[2] = z[at];
-    record[3] = joined(order[at], species[at]);
+    const ulong fractions[3] = { x[at], y[at], z[at] };
+    GLOBAL uint* ghost = words + (ulong)GRID_THREAD * GHOST_WORDS;
+    UNROLL_ALL
+    for (int axis = 0; axis < 3; axis++) {
+        ghost[2 * axis] = (uint)fractions[axis];
+        ghost[2 * axis + 1] = (uint)(fractions[axis] >> 32);
+    }
+    ghost[6] = species[at];
 }
 
 #if !IS_ALL_PAIRS
 // Finds the cell of each ghost, and its rank among the ghosts of the cell.
 KERNEL(BLOCK_SIZE)
-assign_ghost_cells(uint count, GLOBAL const ulong* RESTRICT records, uint cells_x, uint cells_y, uint cells_z,
+assign_ghost_cells(uint count, GLOBAL const uint* RESTRICT words, uint cells_x, uint cells_y, uint cells_z,
     GLOBAL uint* ghost_counts, GLOBAL uint* RESTRICT cell_of, GLOBAL uint* RESTRICT rank_of)
 {
     if (GRID_THREAD >= count)
         return;
-    GLOBAL const ulong* record = records + (ulong)GRID_THREAD * GHOST_WORDS;
-    const uint cell_x = axis_cell((uint)(record[0] >> 32), cells_x),
-               cell_y = axis_cell((uint)(record[1] >> 32), cells_y),
-               cell_z = z_cell((uint)(record[2] >> 32), cells_z);
+    GLOBAL const uint* ghost = words + (ulong)GRID_THREAD * GHOST_WORDS;
+    const uint cell_x = axis_cell(ghost[1], cells_x), cell_y = axis_cell(ghost[3], cells_y),
+               cell_z = z_cell(ghost[5], cells_z);
     const uint cell = (cell_z * cells_y + cell_y) * cells_x + cell_x;
     cell_of[GRID_THREAD] = cell;
     rank_of[GRID_THREAD] = ATOMIC_ADD_U32(ghost_counts + cell, 1);
@@ -171,20 +174,20 @@ find_ghost_slots(uint count, uint n, uint cell_count, GLOBAL uint* RESTRICT ghos
 // Copies ghosts to their indices.
 KERNEL(BLOCK_SIZE)
 place_ghosts(GLOBAL const uint* RESTRICT control, uint count, uint stride, GLOBAL const uint* RESTRICT slots,
-    GLOBAL const ulong* RESTRICT records, GLOBAL ulong* RESTRICT x, GLOBAL ulong* RESTRICT y,
+    GLOBAL const uint* RESTRICT words, GLOBAL ulong* RESTRICT x, GLOBAL ulong* RESTRICT y,
     GLOBAL ulong* RESTRICT z, GLOBAL uint* RESTRICT species, GLOBAL float4* RESTRICT upper_sides,
     GLOBAL float4* RESTRICT listed)
 {
     if (GRID_THREAD >= count)
         return;
     const uint slot = slots[GRID_THREAD], at = state_index(control, stride, slot);
-    GLOBAL const ulong* record = records + (ulong)GRID_THREAD * GHOST_WORDS;
-    x[at] = record[0];
-    y[at] = record[1];
-    z[at] = record[2];
-    species[at] = (uint)(record[3] >> 32);
-    const float4 upper = FLOAT4(UINT_AS_FLOAT((uint)(record[0] >> 32)), UINT_AS_FLOAT((uint)(record[1] >> 32)),
-        UINT_AS_FLOAT((uint)(record[2] >> 32)), UINT_AS_FLOAT((uint)(record[3] >> 32)));
+    GLOBAL const uint* ghost = words + (ulong)GRID_THREAD * GHOST_WORDS;
+    x[at] = joined(ghost[0], ghost[1]);
+    y[at] = joined(ghost[2], ghost[3]);
+    z[at] = joined(ghost[4], ghost[5]);
+    species[at] = ghost[6];
+    const float4 upper = FLOAT4(UINT_AS_FLOAT(ghost[1]), UINT_AS_FLOAT(ghost[3]), UINT_AS_FLOAT(ghost[5]),
+        UINT_AS_FLOAT(ghost[6]));
     upper_sides[(control[CONTROL_STEP] & 1) * stride + slot] = upper;
     listed[slot] = upper;
 }

@@ -1,11 +1,11 @@
-//! Positions of ghosts, which their ranks send in every step.
+//! Messages of ghosts: all of a ghost when lists are built, and its position in every step.
 
 use std::ops::Range;
 
 use orrery_cluster::{ClusterError, Tag, Transport};
 
-/// Positions of ghosts.
-const POSITIONS: Tag = Tag::new(61);
+/// Numbers of ghosts.
+const GHOSTS: Tag = Tag::new(61);
 
 /// Positions in messages: the upper halves of the fractions, which forces in f32 need, or all bits,
 /// which energies and forces in f64 need.
@@ -35,38 +35,55 @@ pub(in crate::lennard_jones) struct GhostCounts {
 }
 
 impl GhostCounts {
-    /// Returns the ranks that get positions from here, and where these are in the message with all
-    /// of them.
-    pub(in crate::lennard_jones) fn sent_ranges(&self, bits: GhostBits) -> Vec<(usize, Range<usize>)> {
-        ranges_of(&self.sent, bits)
+    /// Returns the counts for the numbers of particles here that are ghosts of each rank. All ranks
+    /// must call it.
+    pub(in crate::lennard_jones) fn of_sent(
+        transport: &Transport,
+        sent: Vec<usize>,
+    ) -> Result<Self, ClusterError> {
+        let (rank, size) = (transport.rank(), transport.size());
+        let mut counts = vec![0u64; size * size];
+        for (to, count) in sent.iter().enumerate() {
+            counts[rank * size + to] = *count as u64;
+        }
+        transport.all_gather_in_place(&mut counts, &vec![size; size])?;
+        let received = (0..size).map(|from| counts[from * size + rank] as usize).collect();
+        Ok(Self { sent, received })
     }
 
-    /// Returns the ranks that send positions, and where these are in the message with all of them.
-    pub(in crate::lennard_jones) fn received_ranges(&self, bits: GhostBits) -> Vec<(usize, Range<usize>)> {
-        ranges_of(&self.received, bits)
+    /// Returns the ranks that get `words` numbers per ghost from here, and where these are in the
+    /// message with all of them.
+    pub(in crate::lennard_jones) fn sent_ranges(&self, words: usize) -> Vec<(usize, Range<usize>)> {
+        ranges_of(&self.sent, words)
     }
 
-    /// Exchanges positions with those ranks for which `is_included`. The numbers of all ranks
-    /// follow one another in `outgoing` and `incoming`.
+    /// Returns the ranks that send `words` numbers per ghost, and where these are in the message
+    /// with all of them.
+    pub(in crate::lennard_jones) fn received_ranges(&self, words: usize) -> Vec<(usize, Range<usize>)> {
+        ranges_of(&self.received, words)
+    }
+
+    /// Exchanges `words` numbers per ghost with those ranks for which `is_included`. The numbers of
+    /// all ranks follow one another in `outgoing` and `incoming`.
     pub(in crate::lennard_jones) fn exchange(
         &self,
         transport: &Transport,
-        bits: GhostBits,
+        words: usize,
         (outgoing, incoming): (&[u32], &mut [u32]),
         is_included: impl Fn(usize) -> bool,
     ) -> Result<(), ClusterError> {
         transport.exchange(|exchange| {
             let mut rest = incoming;
-            for (from, range) in self.received_ranges(bits) {
+            for (from, range) in self.received_ranges(words) {
                 let (ghosts, later) = rest.split_at_mut(range.len());
                 rest = later;
                 if is_included(from) {
-                    exchange.receive(from, POSITIONS, ghosts)?;
+                    exchange.receive(from, GHOSTS, ghosts)?;
                 }
             }
-            for (to, range) in self.sent_ranges(bits) {
+            for (to, range) in self.sent_ranges(words) {
                 if is_included(to) {
-                    exchange.send(to, POSITIONS, &outgoing[range])?;
+                    exchange.send(to, GHOSTS, &outgoing[range])?;
                 }
             }
             Ok(())
@@ -74,13 +91,13 @@ impl GhostCounts {
     }
 }
 
-/// Returns the ranks with ghosts, and the numbers of their positions in a message in rank order.
-fn ranges_of(counts: &[usize], bits: GhostBits) -> Vec<(usize, Range<usize>)> {
+/// Returns the ranks with ghosts, and where their numbers are in a message in rank order.
+fn ranges_of(counts: &[usize], words: usize) -> Vec<(usize, Range<usize>)> {
     let mut end = 0;
     let mut ranges = Vec::new();
     for (rank, &count) in counts.iter().enumerate() {
         let start = end;
-        end += count * bits.words();
+        end += count * words;
         if count > 0 {
             ranges.push((rank, start..end));
         }
@@ -95,7 +112,7 @@ mod tests {
     #[test]
     fn ranks_without_ghosts_have_no_range() {
         let counts = GhostCounts { sent: vec![0, 2, 0, 1], received: vec![3, 0, 0, 0] };
-        assert_eq!(counts.sent_ranges(GhostBits::Upper), [(1, 0..6), (3, 6..9)]);
-        assert_eq!(counts.received_ranges(GhostBits::All), [(0, 0..18)]);
+        assert_eq!(counts.sent_ranges(3), [(1, 0..6), (3, 6..9)]);
+        assert_eq!(counts.received_ranges(6), [(0, 0..18)]);
     }
 }

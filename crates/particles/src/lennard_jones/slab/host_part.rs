@@ -7,6 +7,7 @@ use orrery_model::simulation_box::SimulationBox;
 
 use super::borders::{AxisBins, Slabs, Window};
 use super::ghosts::{GhostBits, GhostCounts};
+use super::lists::exchange_lists;
 use super::part::{GhostRecord, ParticleRecord, SlabPart};
 use super::report::MotionReport;
 use crate::lennard_jones::cells::{CellGrid, sort_by_cell};
@@ -73,6 +74,25 @@ impl HostPart {
     fn particles_in(&self, axis: usize, window: Window) -> Vec<u32> {
         let is_inside = |&k: &u32| window.contains(self.fraction(axis, k as usize));
         (0..self.fluid.len() as u32).filter(is_inside).collect()
+    }
+
+    /// Adds ghosts, sorted by cell if there are lists, and builds the lists.
+    fn place_ghosts(&mut self, ghosts: &[GhostRecord]) {
+        let n = self.fluid.len() as u32;
+        let Some((grid, cell_starts)) = &self.cells else {
+            self.fluid.add_ghosts(ghosts.iter().copied());
+            self.slots = (n..n + ghosts.len() as u32).collect();
+            return;
+        };
+        let cells: Vec<u32> = ghosts.iter().map(|&[x, y, z, _]| grid.cell([x, y, z]) as u32).collect();
+        let (mut ghost_starts, sorted) = sort_by_cell(&cells, grid.len());
+        self.fluid.add_ghosts(sorted.iter().map(|&k| ghosts[k as usize]));
+        ghost_starts.iter_mut().for_each(|start| *start += n);
+        self.slots = vec![0; ghosts.len()];
+        for (slot, &k) in sorted.iter().enumerate() {
+            self.slots[k as usize] = n + slot as u32;
+        }
+        self.fluid.build_lists(grid, cell_starts, &ghost_starts);
     }
 
     /// Writes the positions of the ghosts of other ranks to `outgoing`.
@@ -173,38 +193,23 @@ impl SlabPart for HostPart {
         Ok(())
     }
 
-    fn choose_ghosts(
+    fn renew_ghosts(
         &mut self,
+        transport: &Transport,
         axis: usize,
         windows: &[Option<Window>],
-    ) -> Result<Vec<Vec<GhostRecord>>, DeviceFluidError> {
+    ) -> Result<GhostCounts, DeviceFluidError> {
         self.sent.clear();
-        let mut records = Vec::new();
+        let mut outgoing: Vec<Vec<GhostRecord>> = Vec::new();
         for window in windows {
             let chosen = window.map_or_else(Vec::new, |window| self.particles_in(axis, window));
-            records.push(chosen.iter().map(|&k| self.fluid.ghost_record(k as usize)).collect());
+            outgoing.push(chosen.iter().map(|&k| self.fluid.ghost_record(k as usize)).collect());
             self.sent.extend(chosen);
         }
-        Ok(records)
-    }
-
-    fn finish_build(&mut self, ghosts: &[GhostRecord]) -> Result<(), DeviceFluidError> {
-        let n = self.fluid.len() as u32;
-        let Some((grid, cell_starts)) = &self.cells else {
-            self.fluid.add_ghosts(ghosts.iter().copied());
-            self.slots = (n..n + ghosts.len() as u32).collect();
-            return Ok(());
-        };
-        let cells: Vec<u32> = ghosts.iter().map(|&[x, y, z, _]| grid.cell([x, y, z]) as u32).collect();
-        let (mut ghost_starts, sorted) = sort_by_cell(&cells, grid.len());
-        self.fluid.add_ghosts(sorted.iter().map(|&k| ghosts[k as usize]));
-        ghost_starts.iter_mut().for_each(|start| *start += n);
-        self.slots = vec![0; ghosts.len()];
-        for (slot, &k) in sorted.iter().enumerate() {
-            self.slots[k as usize] = n + slot as u32;
-        }
-        self.fluid.build_lists(grid, cell_starts, &ghost_starts);
-        Ok(())
+        let incoming = exchange_lists(transport, &outgoing)?;
+        self.place_ghosts(&incoming.concat());
+        let [sent, received] = [&outgoing, &incoming].map(|lists| lists.iter().map(Vec::len).collect());
+        Ok(GhostCounts { sent, received })
     }
 
     fn update_ghosts(
@@ -215,7 +220,7 @@ impl SlabPart for HostPart {
     ) -> Result<(), DeviceFluidError> {
         self.pack_positions(bits);
         self.incoming.resize(self.slots.len() * bits.words(), 0);
-        counts.exchange(transport, bits, (&self.outgoing, &mut self.incoming), |_| true)?;
+        counts.exchange(transport, bits.words(), (&self.outgoing, &mut self.incoming), |_| true)?;
         self.place_positions(bits);
         Ok(())
     }

@@ -86,7 +86,7 @@ impl<P: SlabPart> SlabFluid<P> {
         if !slab.part.uses_lists() {
             let is_other = |rank: usize| (rank != transport.rank()).then_some(Window::WHOLE);
             let windows: Vec<_> = (0..transport.size()).map(is_other).collect();
-            slab.renew_ghosts(0, &windows)?;
+            slab.counts = slab.part.renew_ghosts(transport, 0, &windows)?;
         }
         slab.update_surroundings()?;
         slab.part.compute_forces()?;
@@ -189,17 +189,9 @@ impl<P: SlabPart> SlabFluid<P> {
         let arriving = exchange_lists(&self.transport, &outgoing)?.concat();
         self.part.add_particles(&arriving)?;
         self.part.sort_particles(&slabs, rank)?;
-        self.renew_ghosts(slabs.axis, &slabs.windows_over(rank))
-    }
-
-    /// Makes the particles in the window of each rank ghosts of that rank, and builds the lists
-    /// with the ghosts here.
-    fn renew_ghosts(&mut self, axis: usize, windows: &[Option<Window>]) -> Result<(), DeviceFluidError> {
-        let outgoing = self.part.choose_ghosts(axis, windows)?;
-        let incoming = exchange_lists(&self.transport, &outgoing)?;
-        self.counts.sent = outgoing.iter().map(Vec::len).collect();
-        self.counts.received = incoming.iter().map(Vec::len).collect();
-        self.part.finish_build(&incoming.concat())
+        let windows = slabs.windows_over(rank);
+        self.counts = self.part.renew_ghosts(&self.transport, slabs.axis, &windows)?;
+        Ok(())
     }
 }
 

@@ -21,8 +21,8 @@ pub(in crate::lennard_jones) const WORK_PER_PARTICLE: u32 = 16;
 
 /// Particles of one rank and its ghosts.
 ///
-/// A build of the lists calls, in this order, `take_outside`, `add_particles`, `sort_particles`,
-/// `choose_ghosts` and `finish_build`. The state between these calls is incomplete.
+/// A build of the lists calls, in this order, `take_outside`, `add_particles`, `sort_particles` and
+/// `renew_ghosts`. The state between these calls is incomplete.
 pub(in crate::lennard_jones) trait SlabPart: Sized {
     /// Connects the part with those of the other ranks. All ranks must call it first.
     fn connect(&mut self, transport: &Transport) -> Result<(), DeviceFluidError>;
@@ -66,16 +66,15 @@ pub(in crate::lennard_jones) trait SlabPart: Sized {
     /// Sorts the particles by cell, on this rank of `slabs`.
     fn sort_particles(&mut self, slabs: &Slabs, rank: usize) -> Result<(), DeviceFluidError>;
 
-    /// Makes the particles in the window of each rank along an axis ghosts of that rank, and
-    /// returns them. `None` is a rank without such ghosts.
-    fn choose_ghosts(
+    /// Makes the particles in the window of each rank along an axis ghosts of that rank, adds the
+    /// ghosts from other ranks, and builds the lists, if there are any. `None` is a rank without
+    /// ghosts from here. All ranks must call it.
+    fn renew_ghosts(
         &mut self,
+        transport: &Transport,
         axis: usize,
         windows: &[Option<Window>],
-    ) -> Result<Vec<Vec<GhostRecord>>, DeviceFluidError>;
-
-    /// Adds ghosts, and builds the lists, if there are any.
-    fn finish_build(&mut self, ghosts: &[GhostRecord]) -> Result<(), DeviceFluidError>;
+    ) -> Result<GhostCounts, DeviceFluidError>;
 
     /// Moves the ghosts to the positions on their ranks. All ranks must call it.
     fn update_ghosts(

@@ -5,11 +5,10 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Element, Kernel};
 use super::DevicePart;
 use crate::lennard_jones::DeviceFluidError;
 use crate::lennard_jones::device::Word;
-use crate::lennard_jones::slab::{GhostRecord, ParticleRecord, Window};
+use crate::lennard_jones::slab::{ParticleRecord, Window};
 
-/// Numbers of a particle and of a ghost in messages, as in `slab.cu`.
+/// Numbers of a particle in messages, as in `slab.cu`.
 const PARTICLE_WORDS: usize = size_of::<ParticleRecord>() / 8;
-const GHOST_WORDS: usize = size_of::<GhostRecord>() / 8;
 /// Index of the identifier in the message of a particle.
 const RECORD_ID: usize = 6;
 /// Index of the number with the user's index, in its upper half, in the message of a particle.
@@ -52,7 +51,7 @@ impl DevicePart {
         self.device().queue().write(self.indices.range(..indices.len())?, indices)
     }
 
-    /// Writes messages of particles or ghosts to the start of `records`.
+    /// Writes messages of particles to the start of `records`.
     fn write_records(&mut self, words: &[u64]) -> Result<(), DeviceError> {
         make_room(&self.fluid.device, &mut self.records, words.len())?;
         self.device().queue().write(self.records.range(..words.len())?, words)
@@ -158,55 +157,41 @@ impl DevicePart {
         self.read_words()
     }
 
-    /// Selects the particles in each window and returns them as ghosts.
+    /// Selects the particles in each window as ghosts of a rank, and returns their numbers.
     pub(super) fn select_ghosts(
         &mut self,
         axis: usize,
         windows: &[Option<Window>],
-    ) -> Result<Vec<Vec<GhostRecord>>, DeviceError> {
+    ) -> Result<Vec<usize>, DeviceError> {
         self.device().queue().write(&self.length, &[0])?;
         let most = self.fluid.n * windows.iter().flatten().count();
         make_room(&self.fluid.device, &mut self.sent, most)?;
-        let mut ends = Vec::with_capacity(windows.len());
+        let mut counts = Vec::with_capacity(windows.len());
         self.sent_count = 0;
         for window in windows {
+            let before = self.sent_count;
             if let Some(window) = *window {
                 self.sent_count = self.select(axis, window, true, &self.sent)?;
             }
-            ends.push(self.sent_count);
+            counts.push(self.sent_count - before);
         }
-        let mut words = vec![0; self.sent_count * GHOST_WORDS];
-        make_room(&self.fluid.device, &mut self.records, words.len())?;
-        let mut args = self.first_arguments(self.sent_count);
-        args.push((&self.sent).into());
-        args.extend(self.fluid.position.iter().map(Arg::from));
-        args.extend([&self.fluid.species, &self.fluid.order].map(Arg::from));
-        args.push((&self.records).into());
-        self.launch(&self.kernels().pack_ghosts, self.sent_count, &args)?;
-        self.device().queue().read(self.records.range(..words.len())?, &mut words)?;
-        let (records, _) = words.as_chunks::<GHOST_WORDS>();
-        let starts = [0].into_iter().chain(ends.iter().copied());
-        Ok(starts.zip(&ends).map(|(start, &end)| records[start..end].to_vec()).collect())
+        Ok(counts)
     }
 
-    /// Puts ghosts behind the particles, sorted by cell if there are lists.
-    pub(super) fn place_ghosts(&mut self, ghosts: &[GhostRecord]) -> Result<(), DeviceError> {
-        self.ghost_count = ghosts.len();
-        self.fluid.reserve(self.fluid.n + ghosts.len())?;
-        self.reserve_messages()?;
-        self.write_records(&ghosts.concat())?;
+    /// Puts the ghosts of `incoming` behind the particles, sorted by cell if there are lists.
+    pub(super) fn place_ghosts(&mut self) -> Result<(), DeviceError> {
         self.find_slots()?;
         let mut args = self.first_arguments(self.ghost_count);
-        args.extend([Arg::from(&self.slots), (&self.records).into()]);
+        args.extend([Arg::from(&self.slots), (&self.incoming).into()]);
         args.extend(self.fluid.position.iter().map(Arg::from));
         args.push((&self.fluid.species).into());
         args.extend([&self.fluid.upper, &self.fluid.listed].map(Arg::from));
         self.launch(&self.kernels().place_ghosts, self.ghost_count, &args)
     }
 
-    /// Finds the index of each ghost of `records`.
+    /// Finds the index of each ghost of `incoming`.
     fn find_slots(&mut self) -> Result<(), DeviceError> {
-        let Self { fluid, records, slots, ghost_count, .. } = self;
+        let Self { fluid, incoming, slots, ghost_count, .. } = self;
         make_room(&fluid.device, slots, *ghost_count)?;
         let (n, count, queue) = (fluid.n as u32, *ghost_count as u32, fluid.device.queue());
         let list_kernels = fluid.kernels.slab.as_ref().and_then(|slab| slab.lists.as_ref());
@@ -216,7 +201,7 @@ impl DevicePart {
         };
         let block_size = fluid.strategy.block_size;
         let blocks = count.div_ceil(block_size);
-        let mut args: Vec<Arg> = vec![count.into(), (&*records).into()];
+        let mut args: Vec<Arg> = vec![count.into(), (&*incoming).into()];
         args.extend(lists.cells.map(Arg::from));
         args.extend([&lists.ghost_counts, &lists.cell_of, &lists.rank_of].map(Arg::from));
         queue.launch(assign_cells, blocks, block_size, &args)?;

@@ -1,4 +1,5 @@
-//! Positions of ghosts on devices.
+//! Messages of ghosts on devices: all of a ghost when lists are built, and its position in every
+//! step.
 //!
 //! Two ranks of one process whose devices are the same one, or both of CUDA, copy from device to
 //! device: the owner of a message sends its handle and the event after which it is complete. The
@@ -7,6 +8,7 @@
 //! The owner writes its next message after the next drift, when all ranks have agreed on the result
 //! of that drift. Their copies come before it in their queues, so no message is overwritten early.
 //! A rank without particles does not wait for its queue, but it does not use its ghosts either.
+//! Without lists, ghosts are sent once, and all ranks wait for them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,13 +18,16 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Event};
 
 use super::DevicePart;
 use crate::lennard_jones::DeviceFluidError;
-use crate::lennard_jones::slab::{GhostBits, GhostCounts};
+use crate::lennard_jones::slab::{GhostBits, GhostCounts, SlabPart, Window};
 
 /// Devices at the start, and messages that are copied from device to device.
 const DIRECT: Tag = Tag::new(62);
 
-/// Positions of another rank on its device.
-struct ReadyPositions {
+/// Numbers of a ghost when lists are built, as in `slab.cu`. Positions are shorter.
+const GHOST_WORDS: usize = 7;
+
+/// Message of another rank on its device.
+struct ReadyMessage {
     words: Arc<Buffer<u32>>,
     range: Range<usize>,
     done: Event,
@@ -52,22 +57,57 @@ impl DevicePart {
         counts: &GhostCounts,
         bits: GhostBits,
     ) -> Result<(), DeviceFluidError> {
+        self.pack_positions(bits)?;
+        self.exchange_messages(transport, counts, bits.words())?;
+        Ok(self.place_positions(bits)?)
+    }
+
+    /// Makes the particles in the window of each rank ghosts of that rank, adds the ghosts of this
+    /// rank, and builds the lists.
+    pub(super) fn renew(
+        &mut self,
+        transport: &Transport,
+        axis: usize,
+        windows: &[Option<Window>],
+    ) -> Result<GhostCounts, DeviceFluidError> {
+        let sent = self.select_ghosts(axis, windows)?;
+        let counts = GhostCounts::of_sent(transport, sent)?;
+        self.ghost_count = counts.received.iter().sum();
+        self.fluid.reserve(self.fluid.n + self.ghost_count)?;
+        self.reserve_messages()?;
+        self.pack_ghosts()?;
+        self.exchange_messages(transport, &counts, GHOST_WORDS)?;
+        self.place_ghosts()?;
+        if !self.uses_lists() {
+            self.device().queue().finish()?;
+            transport.barrier()?;
+        }
+        self.build_lists()?;
+        Ok(counts)
+    }
+
+    /// Copies `words` numbers per ghost from `outgoing` of the other ranks to `incoming`.
+    fn exchange_messages(
+        &mut self,
+        transport: &Transport,
+        counts: &GhostCounts,
+        words: usize,
+    ) -> Result<(), DeviceFluidError> {
         // The copies from these buffers are done, because the drift after them is.
         self.borrowed.clear();
-        self.pack_positions(bits)?;
-        let (sent, received) = (counts.sent_ranges(bits), counts.received_ranges(bits));
+        let (sent, received) = (counts.sent_ranges(words), counts.received_ranges(words));
         for (to, range) in sent.iter().filter(|(to, _)| self.is_direct[*to]) {
             let (words, done) = (Arc::clone(&self.outgoing), self.device().queue().record()?);
-            transport.send_value(*to, DIRECT, ReadyPositions { words, range: range.clone(), done })?;
+            transport.send_value(*to, DIRECT, ReadyMessage { words, range: range.clone(), done })?;
         }
         if sent.iter().chain(&received).any(|(rank, _)| !self.is_direct[*rank]) {
-            self.exchange_staged(transport, counts, bits)?;
+            self.exchange_staged(transport, counts, words)?;
         }
         let queue = self.fluid.device.queue();
         for (from, range) in received {
             let target = self.incoming.range(range.clone())?;
             if self.is_direct[from] {
-                let ready: ReadyPositions = transport.receive_value(from, DIRECT)?;
+                let ready: ReadyMessage = transport.receive_value(from, DIRECT)?;
                 queue.wait_for(&ready.done)?;
                 queue.copy(ready.words.range(ready.range)?, target)?;
                 self.borrowed.push(ready.words);
@@ -75,7 +115,7 @@ impl DevicePart {
                 queue.write(target, &self.pinned_incoming[range])?;
             }
         }
-        Ok(self.place_positions(bits)?)
+        Ok(())
     }
 
     /// Exchanges the messages of the other ranks through page-locked memory.
@@ -83,13 +123,13 @@ impl DevicePart {
         &mut self,
         transport: &Transport,
         counts: &GhostCounts,
-        bits: GhostBits,
+        words: usize,
     ) -> Result<(), DeviceFluidError> {
-        let [sent, received] = [self.sent_count, self.ghost_count].map(|count| count * bits.words());
+        let [sent, received] = [self.sent_count, self.ghost_count].map(|count| count * words);
         let Self { fluid, outgoing, pinned_outgoing, pinned_incoming, is_direct, .. } = self;
         fluid.device.queue().read(outgoing.range(..sent)?, &mut pinned_outgoing[..sent])?;
         let messages = (&pinned_outgoing[..sent], &mut pinned_incoming[..received]);
-        Ok(counts.exchange(transport, bits, messages, |rank| !is_direct[rank])?)
+        Ok(counts.exchange(transport, words, messages, |rank| !is_direct[rank])?)
     }
 
     /// Queues the kernel that writes positions to `outgoing`.
@@ -111,11 +151,19 @@ impl DevicePart {
         self.launch(&self.kernels().place_positions, self.ghost_count, &args)
     }
 
-    /// Makes room for messages with all bits.
-    pub(super) fn reserve_messages(&mut self) -> Result<(), DeviceError> {
+    /// Queues the kernel that writes ghosts to `outgoing`.
+    fn pack_ghosts(&self) -> Result<(), DeviceError> {
+        let mut args = self.first_arguments(self.sent_count);
+        args.push((&self.sent).into());
+        args.extend(self.fluid.position.iter().map(Arg::from));
+        args.extend([Arg::from(&self.fluid.species), (&*self.outgoing).into()]);
+        self.launch(&self.kernels().pack_ghosts, self.sent_count, &args)
+    }
+
+    /// Makes room for messages with all of each ghost.
+    fn reserve_messages(&mut self) -> Result<(), DeviceError> {
         let device = self.device().clone();
-        let [sent, received] =
-            [self.sent_count, self.ghost_count].map(|count| count * GhostBits::All.words());
+        let [sent, received] = [self.sent_count, self.ghost_count].map(|count| count * GHOST_WORDS);
         if self.outgoing.len() < sent {
             self.outgoing = Arc::new(device.zeros(sent + sent / 8)?);
         }
