@@ -9,8 +9,8 @@
 //! - **Together.** The ranks compute one problem, with communication.
 //!
 //! The [`model`] adds the time of the messages to that of the parts, and predicts the times
-//! together. For fields and gravity, its parameters are times of parts and of exchanges. A fluid has
-//! more work at the borders of its parts than messages: ghosts are selected, packed and sorted.
+//! together. For fields and gravity, its parameters are times of parts and of exchanges. A fluid
+//! has more work at the borders of its parts than messages: ghosts are selected, packed and sorted.
 //! There a constant and a time per sent byte are fitted to the times together of other sizes than
 //! those of strong and weak scaling. See [`model`] for the equations.
 

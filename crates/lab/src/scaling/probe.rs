@@ -67,8 +67,8 @@ pub(super) fn exchange_times(
     Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, of_steps: None })
 }
 
-/// Measures exchanges of the forces on up to `bodies` bodies, on a device if there is one. All ranks
-/// of the transport must call it.
+/// Measures exchanges of the forces on up to `bodies` bodies, on a device if there is one. All
+/// ranks of the transport must call it.
 pub(super) fn force_exchange_times(
     transport: &Transport,
     device: Option<&Device>,

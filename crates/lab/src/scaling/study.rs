@@ -86,9 +86,9 @@ impl ScalingStudy {
         self.steps.iter().filter(move |step| Some(step.ranks) == most)
     }
 
-    /// Fits the communication of a fluid to the steps from `first` on, which have the same number of ranks,
-    /// and replaces its times. Steps of strong and weak scaling are not used, because they are
-    /// predicted. Two others must have been measured.
+    /// Fits the communication of a fluid to the steps from `first` on, which have the same number
+    /// of ranks, and replaces its times. Steps of strong and weak scaling are not used, because
+    /// they are predicted. Two others must have been measured.
     pub(super) fn fit_communication(&mut self, first: usize) {
         let Self { n, model, links, steps, .. } = self;
         let Some((steps, link)) = steps.get_mut(first..).zip(links.last_mut()) else { return };

@@ -129,8 +129,8 @@ impl Problem {
     }
 
     /// Creates the part of one of `ranks` ranks, with the strategy of the whole problem and without
-    /// the other ranks, and calls `body`. For gravity, the part is an equal number of targets of all
-    /// bodies. Otherwise it is a smaller problem.
+    /// the other ranks, and calls `body`. For gravity, the part is an equal number of targets of
+    /// all bodies. Otherwise it is a smaller problem.
     pub fn run_part<T>(
         &self,
         (rank, ranks): (usize, usize),

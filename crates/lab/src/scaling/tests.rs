@@ -168,12 +168,11 @@ fn ranks_measure_all_physics_together() {
             assert_eq!(study.weak().count(), 2);
             for step in &study.steps {
                 assert!(step.measured_secs > 0.0 && step.model_secs > 0.0, "{step:?}");
-                let is_field = matches!(physics, Physics::Wave | Physics::Heat);
-                match (step.ranks, is_field) {
+                match (step.ranks, physics) {
                     (1, _) => assert_eq!(step.communication_secs, 0.0, "{step:?}"),
-                    (_, true) => assert!(step.communication_secs > 0.0, "{step:?}"),
-                    // Noise can make the fit of particles zero.
-                    (_, false) => assert!(step.communication_secs >= 0.0, "{step:?}"),
+                    // Noise can make the fit of a fluid zero.
+                    (_, Physics::LennardJones) => assert!(step.communication_secs >= 0.0, "{step:?}"),
+                    _ => assert!(step.communication_secs > 0.0, "{step:?}"),
                 }
             }
             assert!(physics_lines(&study, &DEFAULT_LINK).iter().all(|line| line.chars().count() <= 80));
@@ -184,7 +183,7 @@ fn ranks_measure_all_physics_together() {
 /// Steps of other sizes take 2 µs and 1 ns per sent byte more than their computation, and the
 /// predicted ones 10 µs more.
 #[test]
-fn communication_of_particles_is_fitted_to_other_sizes() {
+fn communication_of_a_fluid_is_fitted_to_other_sizes() {
     let messages = Messages::AllGather { bytes: 24.0 };
     let mut study = example();
     (study.n, study.model.messages) = (4096, messages);
