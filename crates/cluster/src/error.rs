@@ -41,6 +41,15 @@ pub enum ClusterError {
         expected: &'static str,
     },
 
+    /// A message should name shared memory and does not.
+    #[error("message from rank {from} with tag {tag} does not name shared memory")]
+    Notice {
+        /// Sender.
+        from: usize,
+        /// Tag of the message.
+        tag: Tag,
+    },
+
     /// The rank is outside the group.
     #[error("rank {rank} does not exist in a group of {size}")]
     Rank {

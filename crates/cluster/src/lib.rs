@@ -2,7 +2,8 @@
 //! a [`Transport`] is its connection to the others. The ranks are either threads of one process
 //! ([`threads::run`]) or processes that an MPI launcher started ([`process::run`]). MPI is loaded
 //! at run time: the program builds without it, and one binary works with Open MPI, MPICH and the
-//! standard ABI of MPI 5. This crate does not know what is computed.
+//! standard ABI of MPI 5. [`DeviceLinks`] sends messages between the memory of devices. This crate
+//! does not know what is computed.
 //!
 //! All `unsafe` code is in `mpi`.
 //!
@@ -31,6 +32,7 @@
 mod collectives;
 pub mod conformance;
 mod counters;
+mod device_links;
 mod error;
 mod location;
 mod mpi;
@@ -43,6 +45,7 @@ mod transport;
 
 pub use bytemuck::Pod;
 pub use counters::Traffic;
+pub use device_links::{AllowedPaths, DeviceLinks, DeviceMessage, LinkError, MessagePath};
 pub use error::ClusterError;
 pub use request::{ReceiveRequest, SendRequest};
 pub use tag::Tag;

@@ -21,6 +21,7 @@ impl Tag {
     pub(crate) const REDUCE: Self = Self(TAGS_OF_CALLERS + 4);
     pub(crate) const FAILURE: Self = Self(TAGS_OF_CALLERS + 5);
     pub(crate) const STOP: Self = Self(TAGS_OF_CALLERS + 6);
+    pub(crate) const LINKS: Self = Self(TAGS_OF_CALLERS + 7);
 
     /// Returns the tag with this number.
     ///
@@ -51,6 +52,6 @@ mod tests {
         assert_eq!(Tag::new(16_383).number() + 1, Tag::BARRIER.number());
         assert!(std::panic::catch_unwind(|| Tag::new(16_384)).is_err());
         // The largest tag that every MPI library accepts.
-        assert!(Tag::STOP.number() <= 32_767);
+        assert!(Tag::LINKS.number() <= 32_767);
     }
 }

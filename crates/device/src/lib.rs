@@ -67,6 +67,7 @@ pub use host_access::{Managed, Mapped};
 pub use kernel::{Kernel, KernelFile, Math, MathFlags, Module, Origin, Resources};
 pub use launch::{Arg, BufferArg, Dim3};
 pub use nan_watch::{FailedCheck, NanWatch};
+pub use pending_copy::HostRange;
 pub use pinned::Pinned;
 pub use pitched::Pitched;
 pub use properties::{DeviceKind, Memory, Properties};

@@ -1,5 +1,8 @@
 //! Asynchronous copies between a device and host memory.
 
+use std::marker::PhantomData;
+
+use crate::element::Element;
 use crate::event::Event;
 
 /// Last copy into or out of host memory.
@@ -11,12 +14,52 @@ pub(crate) struct PendingCopy {
     may_be_in_use: bool,
 }
 
-/// Host memory of an asynchronous copy. Only its owner uses the memory, apart from the device.
-pub(crate) struct HostMemory<'a> {
-    pub(crate) address: *mut u8,
-    /// Number of elements.
-    pub(crate) len: usize,
-    pub(crate) pending: &'a mut PendingCopy,
+/// First elements of page-locked host memory, as one end of an asynchronous copy: all of a
+/// [`Pinned`](crate::Pinned) or [`SharedPinned`](crate::SharedPinned), or those of its `first`
+/// method.
+pub struct HostRange<'a, T: Element> {
+    address: *mut u8,
+    len: usize,
+    pending: &'a mut PendingCopy,
+    element: PhantomData<T>,
+}
+
+impl<'a, T: Element> HostRange<'a, T> {
+    /// Returns the first `len` elements of memory that has `available`.
+    ///
+    /// # Safety
+    /// `address` has `available` elements. Until the copy of `pending` is done, the owner neither
+    /// frees them nor accesses them on the host.
+    ///
+    /// # Panics
+    /// If the memory is shorter.
+    pub(crate) unsafe fn new(
+        address: *mut u8,
+        len: usize,
+        available: usize,
+        pending: &'a mut PendingCopy,
+    ) -> Self {
+        assert!(len <= available, "expected at most {available} elements, got {len}");
+        Self { address, len, pending, element: PhantomData }
+    }
+
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.address
+    }
+
+    /// Returns the number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn pending(self) -> &'a mut PendingCopy {
+        self.pending
+    }
+
+    /// Waits for the last copy of this memory.
+    pub(crate) fn wait(&mut self) {
+        self.pending.wait();
+    }
 }
 
 impl PendingCopy {

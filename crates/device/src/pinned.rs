@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::driver::Pin;
 use crate::element::Element;
 use crate::error::DeviceError;
-use crate::pending_copy::{HostMemory, PendingCopy};
+use crate::pending_copy::{HostRange, PendingCopy};
 
 /// `len` elements of page-locked host memory, used as a slice. Access waits for a running copy. An
 /// error of that copy is reported by its event.
@@ -114,9 +114,19 @@ impl<T: Element> Pinned<T> {
         (0..self.len).step_by(piece_len).map(piece_at).collect()
     }
 
-    /// Returns the memory for a copy.
-    pub(crate) fn host_memory(&mut self) -> HostMemory<'_> {
-        HostMemory { address: self.pointer, len: self.len, pending: &mut self.pending }
+    /// Returns the first `len` elements as one end of an asynchronous copy.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn first(&mut self, len: usize) -> HostRange<'_, T> {
+        // SAFETY: the memory has `self.len` elements. Access and drop wait for `pending`.
+        unsafe { HostRange::new(self.pointer, len, self.len, &mut self.pending) }
+    }
+}
+
+impl<'a, T: Element> From<&'a mut Pinned<T>> for HostRange<'a, T> {
+    fn from(memory: &'a mut Pinned<T>) -> Self {
+        memory.first(memory.len)
     }
 }
 

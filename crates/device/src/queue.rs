@@ -15,8 +15,7 @@ use crate::event::Event;
 use crate::host_access::Managed;
 use crate::kernel::Kernel;
 use crate::launch::{Arg, Dim3};
-use crate::pending_copy::{HostMemory, PendingCopy};
-use crate::pinned::Pinned;
+use crate::pending_copy::{HostRange, PendingCopy};
 
 /// An in-order queue of a device (a CUDA stream, an OpenCL command queue). May be used from several
 /// threads.
@@ -181,74 +180,56 @@ impl Queue {
             .map_err(|fault| self.copy_error(fault, from.slice()))
     }
 
-    /// Queues a copy of `from` to a buffer or range of the same length. Does not wait. Mutable
-    /// access to `from` waits until the copy is done.
-    pub fn write_async<'a, T: Element>(
+    /// Queues a copy of page-locked memory to a buffer or range of the same length, after the last
+    /// copy of this memory. Does not wait. Mutable access to a [`Pinned`](crate::Pinned) waits
+    /// until the copy is done. No other process may write to a
+    /// [`SharedPinned`](crate::SharedPinned) until then.
+    ///
+    /// `queue.write_async(&buffer, pinned.first(buffer.len()))` reads the first elements only.
+    pub fn write_async<'a, 'h, T: Element>(
         &self,
         to: impl Into<BufferRange<'a, T>>,
-        from: &mut Pinned<T>,
+        from: impl Into<HostRange<'h, T>>,
     ) -> Result<Event, DeviceError> {
-        // SAFETY: `from` waits for the copy before its memory is written or freed.
-        unsafe { self.start_write(to.into(), from.host_memory()) }
-    }
-
-    /// Queues a copy of a buffer or range to `to` of the same length. Does not wait: `to` has the
-    /// elements when the event is done. Access to `to` waits for the event.
-    pub fn read_async<'a, T: Element>(
-        &self,
-        from: impl Into<BufferRange<'a, T>>,
-        to: &mut Pinned<T>,
-    ) -> Result<Event, DeviceError> {
-        // SAFETY: `to` waits for the copy before its memory is read, written or freed.
-        unsafe { self.start_read(from.into(), to.host_memory()) }
-    }
-
-    /// Queues a copy from host memory, after the last copy of this memory.
-    ///
-    /// # Safety
-    /// The memory has `len` elements of type T and is valid until the copy is done. This process
-    /// does not write to it until then.
-    pub(crate) unsafe fn start_write<T: Element>(
-        &self,
-        to: BufferRange<'_, T>,
-        from: HostMemory<'_>,
-    ) -> Result<Event, DeviceError> {
+        let (to, mut from) = (to.into(), from.into());
         self.expect_same_device("a buffer", to.device())?;
-        to.expect_len(from.len)?;
-        from.pending.wait();
+        to.expect_len(from.len())?;
+        from.wait();
         let slice = to.slice();
         let queued = if slice.bytes > 0 {
-            // SAFETY: both ends have the same number of bytes. The caller guarantees the rest.
-            unsafe { self.device.driver().write_async(self.handle, slice, from.address) }
+            // SAFETY: both ends have the same number of bytes. The owner of the host memory waits
+            // for the copy before it writes to the memory or frees it.
+            unsafe { self.device.driver().write_async(self.handle, slice, from.address()) }
                 .map_err(|fault| self.copy_error(fault, slice))
         } else {
             Ok(())
         };
-        self.finish_async_copy(queued, from.pending)
+        self.finish_async_copy(queued, from.pending())
     }
 
-    /// Queues a copy to host memory, after the last copy of this memory.
-    ///
-    /// # Safety
-    /// The memory has `len` elements of type T and is valid until the copy is done. This process
-    /// does not access it until then.
-    pub(crate) unsafe fn start_read<T: Element>(
+    /// Queues a copy of a buffer or range to page-locked memory of the same length, after the last
+    /// copy of this memory. Does not wait: the memory has the elements when the event is done.
+    /// Access to a [`Pinned`](crate::Pinned) waits for the event. No other process may use a
+    /// [`SharedPinned`](crate::SharedPinned) until then.
+    pub fn read_async<'a, 'h, T: Element>(
         &self,
-        from: BufferRange<'_, T>,
-        to: HostMemory<'_>,
+        from: impl Into<BufferRange<'a, T>>,
+        to: impl Into<HostRange<'h, T>>,
     ) -> Result<Event, DeviceError> {
+        let (from, mut to) = (from.into(), to.into());
         self.expect_same_device("a buffer", from.device())?;
-        from.expect_len(to.len)?;
-        to.pending.wait();
+        from.expect_len(to.len())?;
+        to.wait();
         let slice = from.slice();
         let queued = if slice.bytes > 0 {
-            // SAFETY: both ends have the same number of bytes. The caller guarantees the rest.
-            unsafe { self.device.driver().read_async(self.handle, slice, to.address) }
+            // SAFETY: both ends have the same number of bytes. The owner of the host memory waits
+            // for the copy before it accesses the memory or frees it.
+            unsafe { self.device.driver().read_async(self.handle, slice, to.address()) }
                 .map_err(|fault| self.copy_error(fault, slice))
         } else {
             Ok(())
         };
-        self.finish_async_copy(queued, to.pending)
+        self.finish_async_copy(queued, to.pending())
     }
 
     /// Records the event after a copy that was just queued, and stores it in `pending`.

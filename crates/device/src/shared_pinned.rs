@@ -13,18 +13,16 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::buffer::BufferRange;
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::DeviceError;
-use crate::event::Event;
-use crate::pending_copy::{HostMemory, PendingCopy};
-use crate::queue::Queue;
+use crate::pending_copy::{HostRange, PendingCopy};
 use crate::shared_memory::{SharedMemory, SharedName};
 
 /// `len` elements of page-locked host memory that another process can open. Queues copy from and to
-/// it. The processes must agree when each of them may: nothing here orders copies of different
-/// processes.
+/// it ([`Queue::read_async`](crate::Queue::read_async),
+/// [`Queue::write_async`](crate::Queue::write_async)). The processes must agree when each of them
+/// may: nothing here orders copies of different processes.
 pub struct SharedPinned<T: Element> {
     registration: Arc<Registration>,
     name: SharedName,
@@ -100,10 +98,21 @@ impl<T: Element> SharedPinned<T> {
         self.len == 0
     }
 
-    /// Returns the memory for a copy.
-    fn host_memory(&mut self) -> HostMemory<'_> {
+    /// Returns the first `len` elements as one end of an asynchronous copy.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn first(&mut self, len: usize) -> HostRange<'_, T> {
         let address = self.registration.memory.pointer();
-        HostMemory { address, len: self.len, pending: &mut self.pending }
+        // SAFETY: the memory has `self.len` elements, the host never accesses them, and drop waits
+        // for `pending`.
+        unsafe { HostRange::new(address, len, self.len, &mut self.pending) }
+    }
+}
+
+impl<'a, T: Element> From<&'a mut SharedPinned<T>> for HostRange<'a, T> {
+    fn from(memory: &'a mut SharedPinned<T>) -> Self {
+        memory.first(memory.len)
     }
 }
 
@@ -147,30 +156,6 @@ impl Device {
     }
 }
 
-impl Queue {
-    /// Queues a copy of a buffer or range to `to` of the same length. Does not wait: `to` has the
-    /// elements when the event is done. No other process may use `to` until then.
-    pub fn read_to_shared<'a, T: Element>(
-        &self,
-        from: impl Into<BufferRange<'a, T>>,
-        to: &mut SharedPinned<T>,
-    ) -> Result<Event, DeviceError> {
-        // SAFETY: `to` waits for the copy before its memory is freed. The host never accesses it.
-        unsafe { self.start_read(from.into(), to.host_memory()) }
-    }
-
-    /// Queues a copy of `from` to a buffer or range of the same length. Does not wait. No other
-    /// process may write to `from` until the event is done.
-    pub fn write_from_shared<'a, T: Element>(
-        &self,
-        to: impl Into<BufferRange<'a, T>>,
-        from: &mut SharedPinned<T>,
-    ) -> Result<Event, DeviceError> {
-        // SAFETY: `from` waits for the copy before its memory is freed. The host never accesses it.
-        unsafe { self.start_write(to.into(), from.host_memory()) }
-    }
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::process::Command;
@@ -195,12 +180,12 @@ mod tests {
                 let mut opened = device.open_shared_pinned::<f32>(created.name()).unwrap();
                 assert_eq!((created.len(), opened.len()), (len, len));
                 let (from, to) = (device.upload(values).unwrap(), device.upload(values).unwrap());
-                device.queue().write_from_shared(&to, &mut opened).unwrap();
+                device.queue().write_async(&to, &mut opened).unwrap();
                 assert_eq!(to.to_vec().unwrap(), vec![0.0; len], "new memory is zero");
-                device.queue().read_to_shared(&from, &mut created).unwrap().wait().unwrap();
+                device.queue().read_async(&from, &mut created).unwrap().wait().unwrap();
                 // The other mapping keeps the memory.
                 drop(created);
-                device.queue().write_from_shared(&to, &mut opened).unwrap();
+                device.queue().write_async(&to, &mut opened).unwrap();
                 assert_eq!(to.to_vec().unwrap(), values);
             }
         }
@@ -213,9 +198,9 @@ mod tests {
             let (from, to) = (device.upload(&numbers(1)).unwrap(), device.zeros::<f32>(LEN).unwrap());
             let mut created = device.new_shared_pinned::<f32>(LEN).unwrap();
             let mut opened = device.open_shared_pinned::<f32>(created.name()).unwrap();
-            device.queue().read_to_shared(&from, &mut created).unwrap();
+            device.queue().read_async(&from, &mut created).unwrap();
             drop(created);
-            device.queue().write_from_shared(&to, &mut opened).unwrap();
+            device.queue().write_async(&to, &mut opened).unwrap();
             drop(opened);
             assert_eq!(to.to_vec().unwrap(), numbers(1));
         }
@@ -228,8 +213,8 @@ mod tests {
             assert!(device.open_shared_pinned::<f64>(memory.name()).is_err());
             let buffer = device.zeros::<f32>(4).unwrap();
             for result in [
-                device.queue().read_to_shared(&buffer, &mut memory),
-                device.queue().write_from_shared(&buffer, &mut memory),
+                device.queue().read_async(&buffer, &mut memory),
+                device.queue().write_async(&buffer, &mut memory),
             ] {
                 assert!(matches!(result, Err(DeviceError::Length { expected: 4, got: 3, .. })), "{result:?}");
             }
@@ -249,10 +234,10 @@ mod tests {
         let name = SharedName::from_text(name).unwrap();
         let mut memory = device.open_shared_pinned::<f32>(&name).unwrap();
         let buffer = device.zeros::<f32>(memory.len()).unwrap();
-        device.queue().write_from_shared(&buffer, &mut memory).unwrap();
+        device.queue().write_async(&buffer, &mut memory).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), numbers(10));
         let answer = device.upload(&numbers(20)).unwrap();
-        device.queue().read_to_shared(&answer, &mut memory).unwrap().wait().unwrap();
+        device.queue().read_async(&answer, &mut memory).unwrap().wait().unwrap();
     }
 
     /// Starts this test again as another process.
@@ -265,7 +250,7 @@ mod tests {
         for device in test_devices() {
             let mut memory = device.new_shared_pinned::<f32>(LEN).unwrap();
             let buffer = device.upload(&numbers(10)).unwrap();
-            device.queue().read_to_shared(&buffer, &mut memory).unwrap().wait().unwrap();
+            device.queue().read_async(&buffer, &mut memory).unwrap().wait().unwrap();
             let test = "shared_pinned::tests::elements_pass_to_another_process_and_back";
             let child = Command::new(std::env::current_exe().unwrap())
                 .args([test, "--exact", "--nocapture"])
@@ -275,7 +260,7 @@ mod tests {
                 .unwrap();
             let output = String::from_utf8_lossy(&child.stdout);
             assert!(child.status.success() && output.contains("1 passed"), "{child:?}");
-            device.queue().write_from_shared(&buffer, &mut memory).unwrap();
+            device.queue().write_async(&buffer, &mut memory).unwrap();
             assert_eq!(buffer.to_vec().unwrap(), numbers(20));
         }
     }

@@ -65,11 +65,33 @@ fn a_wrong_length_gives_an_error() {
         assert_eq!(queue.write(&buffer, &[0.0; 4]), Err(expected.clone()));
         assert_eq!(queue.read(&buffer, &mut [0.0; 4]), Err(expected.clone()));
         assert_eq!(queue.read_async(&buffer, &mut pinned).unwrap_err(), expected);
+        assert_eq!(queue.write_async(&buffer, &mut pinned).unwrap_err(), expected);
         assert_eq!(queue.copy(&other, &buffer), Err(expected.clone()));
         let message = format!("{}: expected a buffer of 3 elements, got 4", device.title());
         assert_eq!(expected.to_string(), message);
         assert_eq!(buffer.to_vec().unwrap(), [1.0, 2.0, 3.0]);
     }
+}
+
+#[test]
+fn copies_may_use_the_first_elements_of_pinned_memory() {
+    for device in test_devices() {
+        let (buffer, queue) = (device.upload(&[1u32, 2, 3]).unwrap(), device.queue());
+        let mut pinned = device.pinned::<u32>(5).unwrap();
+        pinned.copy_from_slice(&[9; 5]);
+        queue.read_async(&buffer, pinned.first(3)).unwrap();
+        assert_eq!(*pinned, [1, 2, 3, 9, 9]);
+        queue.write_async(buffer.range(1..3).unwrap(), pinned.first(2)).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), [1, 1, 2]);
+        assert!(queue.read_async(&buffer, pinned.first(2)).is_err());
+    }
+}
+
+#[test]
+#[should_panic(expected = "expected at most 5 elements, got 6")]
+fn pinned_memory_has_no_elements_behind_its_end() {
+    let mut pinned = test_devices()[0].pinned::<u32>(5).unwrap();
+    let _ = pinned.first(6);
 }
 
 /// Reads, writes and drops of pinned memory wait for a running copy.

@@ -13,4 +13,4 @@ pub mod wave;
 
 pub use pixels::pixel_mean_bytes;
 pub use scalar::Scalar;
-pub use team::{BorderPath, BorderTime, LinkError, time_border_exchange};
+pub use team::{BorderTime, time_border_exchange};

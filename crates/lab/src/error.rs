@@ -1,8 +1,7 @@
 //! Errors of measurements.
 
-use orrery_cluster::ClusterError;
+use orrery_cluster::{ClusterError, LinkError};
 use orrery_device::DeviceError;
-use orrery_fields::LinkError;
 use orrery_fields::heat::HeatError;
 use orrery_fields::wave::WaveError;
 use orrery_io::IoError;

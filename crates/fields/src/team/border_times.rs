@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use orrery_cluster::Team;
+use orrery_cluster::{LinkError, MessagePath, Team};
 use orrery_device::Device;
 
-use super::{BorderPath, DeviceLinks, LinkError, Neighbours};
+use super::{BorderLinks, Neighbours};
 
 /// Time of an exchange of borders.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub struct BorderTime {
     /// Seconds of one exchange: the mean of several on the slowest rank.
     pub secs: f64,
     /// Paths between all ranks, each once. Empty for one rank.
-    pub paths: Vec<BorderPath>,
+    pub paths: Vec<MessagePath>,
 }
 
 /// Measures `exchanges` exchanges in which each rank sends a border of `values` numbers in f32 to
@@ -30,20 +30,18 @@ pub fn time_border_exchange(
     let transport = team.transport();
     let (seconds, paths) = match device {
         Some(device) => {
-            let mut links = DeviceLinks::<f32>::new(device, &neighbours, values)?;
+            let mut links = BorderLinks::<f32>::new(device, &neighbours, values)?;
             let seconds = time_on_device(device, &mut links, &neighbours, values, exchanges)?;
-            (seconds, links.paths().collect())
+            (seconds, links.paths())
         }
         None => {
-            let paths = if neighbours.is_alone() { vec![] } else { vec![BorderPath::Messages] };
+            let paths = if neighbours.is_alone() { vec![] } else { vec![MessagePath::Messages] };
             (time_on_host(&neighbours, values, exchanges)?, paths)
         }
     };
     let slowest = transport.all_reduce(&[seconds], f64::max)?[0];
-    let used = BorderPath::ALL.map(|path| u8::from(paths.contains(&path)));
-    let used = transport.all_reduce(&used, u8::max)?;
-    let paths = BorderPath::ALL.into_iter().zip(used).filter(|(_, used)| *used > 0);
-    Ok(BorderTime { secs: slowest / exchanges.max(1) as f64, paths: paths.map(|(path, _)| path).collect() })
+    let paths = MessagePath::of_all_ranks(transport, &paths)?;
+    Ok(BorderTime { secs: slowest / exchanges.max(1) as f64, paths })
 }
 
 fn time_on_host(neighbours: &Neighbours, values: usize, exchanges: usize) -> Result<f64, LinkError> {
@@ -60,7 +58,7 @@ fn time_on_host(neighbours: &Neighbours, values: usize, exchanges: usize) -> Res
 
 fn time_on_device(
     device: &Device,
-    links: &mut DeviceLinks<f32>,
+    links: &mut BorderLinks<f32>,
     neighbours: &Neighbours,
     values: usize,
     exchanges: usize,
@@ -90,7 +88,7 @@ mod tests {
     #[test]
     fn all_ranks_get_the_time_of_the_slowest() {
         let device = &test_devices()[0];
-        for (device, path) in [(None, BorderPath::Messages), (Some(device), BorderPath::Direct)] {
+        for (device, path) in [(None, MessagePath::Messages), (Some(device), MessagePath::Direct)] {
             let times =
                 threads::run(3, |transport| time_border_exchange(&Team::new(transport), device, 1000, 4));
             let times = times.unwrap();

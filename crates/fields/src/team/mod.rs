@@ -14,16 +14,15 @@
 //! [`crate::heat::follow`] execute it. Sums run from the first slice to the last one, whatever rank
 //! owns it, so the number of ranks does not change bits.
 
+mod border_links;
 mod border_times;
-mod device_links;
 mod division;
 mod neighbours;
 mod pixel_rows;
 mod transfers;
 
+pub(crate) use border_links::BorderLinks;
 pub use border_times::{BorderTime, time_border_exchange};
-pub(crate) use device_links::DeviceLinks;
-pub use device_links::{BorderPath, LinkError};
 pub(crate) use division::{EndSlices, divided_slices};
 pub(crate) use neighbours::Neighbours;
 pub(crate) use pixel_rows::{PixelRows, RowSource};

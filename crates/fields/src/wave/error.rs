@@ -1,13 +1,13 @@
 //! Errors of wave problems.
 
-use orrery_cluster::ClusterError;
+use orrery_cluster::{ClusterError, LinkError};
 use orrery_device::DeviceError;
 use orrery_model::wave::{VelocityError, WaveGrid, WaveGridError, WaveletError};
 use orrery_model::{Precision, format_count};
 use thiserror::Error;
 
 use super::problem::VELOCITIES;
-use crate::team::{LinkError, place};
+use crate::team::place;
 
 /// Reason why a wave problem cannot be set up or advanced.
 #[derive(Clone, Debug, Error, PartialEq)]

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use orrery_cluster::{Tag, Team, Transport};
+use orrery_cluster::{MessagePath, Tag, Team, Transport};
 use orrery_device::Device;
-use orrery_fields::{BorderPath, time_border_exchange};
+use orrery_fields::time_border_exchange;
 use orrery_particles::bodies::time_force_exchange;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub struct LinkTimes {
     /// Number of ranks.
     pub ranks: usize,
     /// Paths of the longest messages, each once.
-    pub paths: Vec<BorderPath>,
+    pub paths: Vec<MessagePath>,
     /// Bytes that a rank sends per exchange, with two neighbours if there are any, and seconds of
     /// the exchange.
     pub times: Vec<(f64, f64)>,
@@ -76,20 +76,16 @@ pub(super) fn force_exchange_times(
     bodies: usize,
 ) -> Result<LinkTimes, LabError> {
     let ranks = transport.size();
-    let (mut times, mut path) = (Vec::new(), BorderPath::Messages);
+    let (mut times, mut paths) = (Vec::new(), Vec::new());
     for bodies in [bodies / 64, bodies / 16, bodies / 4, bodies] {
         let secs = fastest_series(|exchanges| {
             let time = time_force_exchange(transport, device, bodies, exchanges)?;
-            path = match (device, time.is_direct) {
-                (None, _) => BorderPath::Messages,
-                (Some(_), true) => BorderPath::Direct,
-                (Some(_), false) => BorderPath::Staged,
-            };
+            paths = time.paths;
             Ok(time.secs)
         })?;
         times.push((messages.sent_bytes(bodies as f64, ranks), secs));
     }
-    Ok(LinkTimes { ranks, paths: vec![path], link: Link::fit(&times), times, of_steps: None })
+    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, of_steps: None })
 }
 
 /// Measures copies of up to `bytes` bytes between a device and page-locked memory of the host: the

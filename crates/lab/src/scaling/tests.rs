@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use orrery_cluster::{RankTimes, threads};
-use orrery_fields::BorderPath;
+use orrery_cluster::{MessagePath, RankTimes, threads};
 
 use super::model::{Line, Messages, StepModel};
 use super::report::largest_deviation;
@@ -43,7 +42,7 @@ fn example() -> ScalingStudy {
         one_rank_deviation: 0.01,
         links: vec![LinkTimes {
             ranks: 2,
-            paths: vec![BorderPath::Shared],
+            paths: vec![MessagePath::Shared],
             times: vec![(8.0, 2e-6), (1e6, 2e-4)],
             link: DEFAULT_LINK,
             of_steps: Some(Line { fixed: 1e-5, per_unit: 1e-9 }),
@@ -161,7 +160,7 @@ fn ranks_measure_all_physics_together() {
             let study = studies.pop().unwrap().unwrap();
             assert_eq!(study.links.len(), 1);
             // Threads copy from device to device.
-            let path = if device.is_some() { BorderPath::Direct } else { BorderPath::Messages };
+            let path = if device.is_some() { MessagePath::Direct } else { MessagePath::Messages };
             assert_eq!(study.links[0].paths, [path]);
             let strong: Vec<usize> = study.strong().map(|step| step.ranks).collect();
             assert_eq!(strong, [1, 2], "{physics:?}");

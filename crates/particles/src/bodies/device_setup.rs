@@ -1,13 +1,14 @@
 //! A device with the strategy that computes forces on it, the solvers, and the memory that a run
 //! needs.
 
+use orrery_cluster::LinkError;
 use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Precision;
 
 use super::bins;
 use super::device::{Vectors, columns, zeros};
 use crate::settings::{GravitySettings, IntegratorChoice};
-use crate::share::{DeviceGather, Evaluation, ShareError, TargetShare};
+use crate::share::{DeviceGather, Evaluation, TargetShare};
 use crate::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
 use crate::solver::direct::device::{DeviceDirect, DirectDeviceStrategy, JerkRequest};
 
@@ -102,7 +103,7 @@ impl Solvers {
     }
 
     /// Computes forces. Does not wait for the device if there is one rank.
-    pub fn forces(&mut self, request: &ForceRequest, share: &TargetShare) -> Result<(), ShareError> {
+    pub fn forces(&mut self, request: &ForceRequest, share: &TargetShare) -> Result<(), LinkError> {
         match &mut self.gather {
             None => Ok(self.forces.forces(request)?),
             Some(gather) => self.forces.shared_forces(request, share.of(Evaluation::Forces), gather),
@@ -115,7 +116,7 @@ impl Solvers {
         &mut self,
         request: &ForceRequest,
         share: &TargetShare,
-    ) -> Result<&Buffer<f64>, ShareError> {
+    ) -> Result<&Buffer<f64>, LinkError> {
         let Energies { solver, acceleration, potential } = &mut self.energies;
         let solver = solver.as_mut().unwrap_or(&mut self.forces);
         let request =
@@ -128,7 +129,7 @@ impl Solvers {
     }
 
     /// Computes forces and jerks as a direct sum.
-    pub fn forces_and_jerks(&mut self, request: &JerkRequest, share: &TargetShare) -> Result<(), ShareError> {
+    pub fn forces_and_jerks(&mut self, request: &JerkRequest, share: &TargetShare) -> Result<(), LinkError> {
         let evaluation = share.of(Evaluation::Jerks);
         let direct: &mut DeviceDirect = match (&mut self.forces, &mut self.jerks) {
             (DeviceSolver::Direct(direct), _) => direct,
@@ -137,7 +138,7 @@ impl Solvers {
                 let (device, n) = (request.mass.device(), request.mass.len());
                 let strategy = DirectDeviceStrategy::default_for(device, n, Precision::Double);
                 let direct = DeviceDirect::new(device, n, &strategy);
-                none.insert(direct.map_err(|error| evaluation.fail(ShareError::from(error)))?)
+                none.insert(direct.map_err(|error| evaluation.fail(LinkError::from(error)))?)
             }
         };
         match &mut self.gather {

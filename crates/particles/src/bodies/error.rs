@@ -1,10 +1,8 @@
 //! Errors of bodies that move.
 
-use orrery_cluster::ClusterError;
+use orrery_cluster::{ClusterError, LinkError};
 use orrery_device::DeviceError;
 use thiserror::Error;
-
-use crate::share::ShareError;
 
 /// A component of the state that is not finite.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -58,11 +56,11 @@ pub enum BodiesError {
     },
 }
 
-impl From<ShareError> for BodiesError {
-    fn from(error: ShareError) -> Self {
+impl From<LinkError> for BodiesError {
+    fn from(error: LinkError) -> Self {
         match error {
-            ShareError::Device(error) => Self::Device(error),
-            ShareError::Cluster(error) => Self::Cluster(error),
+            LinkError::Device(error) => Self::Device(error),
+            LinkError::Cluster(error) => Self::Cluster(error),
         }
     }
 }

@@ -1,25 +1,21 @@
 //! Exchange of results that are in the memory of devices: 24 bytes per body for forces, 32 with
 //! potentials.
 //!
-//! Ranks of one process whose devices are the same one, or all of CUDA, copy from device to device:
-//! each sends the handle of a copy of its part and the event after which it is complete. Others
-//! copy their part to page-locked host memory, gather the parts there, and copy those of the others
-//! back.
-//!
-//! A rank may read the part of another one until its computation of the next evaluation has ended,
-//! because its queue is in order. All ranks wait for that in [`SharedEvaluation::agree`] of the
-//! next evaluation. So two copies of a part that take turns are enough: the copy for evaluation
-//! k + 2 is queued after all ranks have agreed on k + 1.
+//! Each rank sends a copy of its part to all others ([`DeviceLinks`]). A rank may read the copy of
+//! another one until its computation of the next evaluation has ended, because its queue is in
+//! order. All ranks wait for that in [`SharedEvaluation::agree`] of the next evaluation. So two
+//! copies that take turns are enough: that of evaluation k + 2 is queued after all ranks have
+//! agreed on k + 1.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use orrery_cluster::{Tag, Transport};
-use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, KernelFile, Math, Pinned};
+use orrery_cluster::{AllowedPaths, DeviceLinks, DeviceMessage, LinkError, MessagePath, Tag, Transport};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, KernelFile, Math};
 
-use super::{Parts, ShareError, SharedEvaluation};
+use super::{Parts, SharedEvaluation};
 
-/// Handles of devices and parts.
+/// Parts of the results.
 const PARTS: Tag = Tag::new(63);
 
 const BLOCK_SIZE: u32 = 128;
@@ -39,39 +35,16 @@ pub(crate) struct DeviceGather {
     unpack: Kernel,
     /// One row of results per target.
     packed: Buffer<f64>,
-    path: Path,
-    /// Whether a device can copy from another one. Tests replace it.
-    may_copy: fn(&Device, &Device) -> bool,
+    /// Copies of the part of this rank, which the others read.
+    own: [Arc<Buffer<f64>>; 2],
+    /// Index of the copy of the next evaluation.
+    turn: usize,
+    /// Connections to the other ranks. None before the first exchange.
+    links: Option<DeviceLinks<f64>>,
+    /// Returns the paths that may be used. Tests replace it.
+    allowed: fn(&Transport) -> AllowedPaths,
     /// Replaces the order of a solver that uses the user's order.
     no_order: Buffer<u32>,
-}
-
-/// How parts reach the other ranks.
-enum Path {
-    /// Not known before the first exchange.
-    Unknown,
-    /// Copies from device to device.
-    Direct(OwnCopies),
-    /// Messages between page-locked memory.
-    Host(Pinned<f64>),
-}
-
-/// Copies of the part of this rank, which others read.
-struct OwnCopies {
-    buffers: [Arc<Buffer<f64>>; 2],
-    /// Index of the buffer of the current evaluation.
-    turn: usize,
-    /// Event after the copy of the current evaluation.
-    done: Option<Event>,
-    /// Parts of the others, which the queue may still read.
-    received: Vec<ReadyPart>,
-}
-
-/// Part of another rank.
-struct ReadyPart {
-    buffer: Arc<Buffer<f64>>,
-    /// Event after which it is complete.
-    done: Event,
 }
 
 impl DeviceGather {
@@ -82,8 +55,10 @@ impl DeviceGather {
             pack: module.kernel("pack")?,
             unpack: module.kernel("unpack")?,
             packed: device.zeros(0)?,
-            path: Path::Unknown,
-            may_copy: Device::shares_memory_with,
+            own: [Arc::new(device.zeros(0)?), Arc::new(device.zeros(0)?)],
+            turn: 0,
+            links: None,
+            allowed: AllowedPaths::for_transport,
             no_order: device.zeros(1)?,
         })
     }
@@ -100,14 +75,14 @@ impl DeviceGather {
         columns: &[&Buffer<f64>],
         order: Option<&Buffer<u32>>,
         part: Result<PartSpan, DeviceError>,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         let started = part.and_then(|span| {
             self.reserve(parts.target_count() * columns.len())?;
             self.queue_pack(parts.own(), columns, order)?;
-            self.start_own(None, parts, columns.len())?;
+            self.reserve_own(parts, columns.len())?;
             span.1.seconds_since(&span.0)
         });
-        evaluation.agree(started.map_err(ShareError::from))?;
+        evaluation.agree(started.map_err(LinkError::from))?;
         self.complete(evaluation, None, parts, columns.len())?;
         Ok(self.queue_unpack(columns, order)?)
     }
@@ -122,28 +97,25 @@ impl DeviceGather {
         values: &Buffer<f64>,
         values_per_target: usize,
         part: Result<PartSpan, DeviceError>,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         let started = part.and_then(|span| {
-            self.start_own(Some(values), parts, values_per_target)?;
+            self.reserve_own(parts, values_per_target)?;
             span.1.seconds_since(&span.0)
         });
-        evaluation.agree(started.map_err(ShareError::from))?;
+        evaluation.agree(started.map_err(LinkError::from))?;
         self.complete(evaluation, Some(values), parts, values_per_target)
     }
 
-    /// Returns whether parts are copied from device to device.
-    pub fn is_direct(&self) -> bool {
-        matches!(self.path, Path::Direct(_))
+    /// Returns the paths to the other ranks. There are none before the first exchange.
+    pub fn paths(&self) -> Vec<MessagePath> {
+        self.links.as_ref().map_or(Vec::new(), DeviceLinks::paths)
     }
 
     /// Returns the bytes on the device.
     #[cfg(test)]
     pub fn device_bytes(&self) -> u64 {
-        let copies = match &self.path {
-            Path::Direct(own) => own.buffers.iter().map(|buffer| buffer.len()).sum(),
-            Path::Unknown | Path::Host(_) => 0,
-        };
-        ((self.packed.len() + copies) * size_of::<f64>()) as u64
+        let values: usize = self.packed.len() + self.own.iter().map(|own| own.len()).sum::<usize>();
+        (values * size_of::<f64>()) as u64
     }
 
     fn reserve(&mut self, len: usize) -> Result<(), DeviceError> {
@@ -151,6 +123,15 @@ impl DeviceGather {
             // Frees the old buffer first, so that only one is in memory.
             self.packed = self.device.zeros(0)?;
             self.packed = self.device.zeros(len)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for the copy of this rank's part. All ranks have read the last copy there.
+    fn reserve_own(&mut self, parts: &Parts, values_per_target: usize) -> Result<(), DeviceError> {
+        let len = parts.values_of(parts.rank, values_per_target).len();
+        if self.own[self.turn].len() < len {
+            self.own[self.turn] = Arc::new(self.device.zeros(len)?);
         }
         Ok(())
     }
@@ -194,122 +175,35 @@ impl DeviceGather {
         self.device.queue().launch(kernel, blocks, BLOCK_SIZE, &args)
     }
 
-    /// Makes the part of this rank ready for the others. Does nothing before the first exchange.
-    /// `values` is `packed` if it is None.
-    fn start_own(
-        &mut self,
-        values: Option<&Buffer<f64>>,
-        parts: &Parts,
-        values_per_target: usize,
-    ) -> Result<(), DeviceError> {
-        let part = parts.values_of(parts.rank, values_per_target);
-        let Self { device, packed, path, .. } = self;
-        let queue = device.queue();
-        let own = values.unwrap_or(packed).range(part.clone())?;
-        match path {
-            Path::Unknown => Ok(()),
-            Path::Direct(OwnCopies { buffers, turn, done, .. }) => {
-                let buffer = &mut buffers[*turn];
-                if buffer.len() < part.len() {
-                    *buffer = Arc::new(device.zeros(part.len())?);
-                }
-                queue.copy(own, buffer.range(0..part.len())?)?;
-                *done = Some(queue.record()?);
-                Ok(())
-            }
-            Path::Host(host) => {
-                let len = parts.target_count() * values_per_target;
-                if host.len() < len {
-                    *host = device.pinned(len)?;
-                }
-                queue.read(own, &mut host[part])
-            }
-        }
-    }
-
-    /// Copies the parts of the other ranks to `values`, or to `packed` if it is None. All ranks
-    /// have agreed.
+    /// Exchanges the parts of `values`, or of `packed` if it is None. All ranks have agreed.
     fn complete(
         &mut self,
         evaluation: SharedEvaluation<'_>,
         values: Option<&Buffer<f64>>,
         parts: &Parts,
         values_per_target: usize,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         let Some(transport) = evaluation.share.transport() else { return Ok(()) };
-        if matches!(self.path, Path::Unknown) {
-            self.path = self.find_path(transport)?;
-            self.start_own(values, parts, values_per_target)?;
-        }
-        let Self { device, packed, path, .. } = self;
-        let (queue, to) = (device.queue(), values.unwrap_or(packed));
         let range_of = |rank| parts.values_of(rank, values_per_target);
-        match path {
-            Path::Unknown => unreachable!("the path is known"),
-            Path::Direct(own) => {
-                own.send(transport)?;
-                own.received.clear();
-                for rank in transport.other_ranks() {
-                    let part: ReadyPart = transport.receive_value(rank, PARTS)?;
-                    let range = range_of(rank);
-                    queue.wait_for(&part.done)?;
-                    queue.copy(part.buffer.range(0..range.len())?, to.range(range)?)?;
-                    own.received.push(part);
-                }
+        let part = range_of(parts.rank);
+        let Self { device, packed, own, turn, links, allowed, .. } = self;
+        let links = match links {
+            Some(links) => links,
+            None => {
+                let others: Vec<usize> = transport.other_ranks().collect();
+                let allowed = allowed(transport);
+                links.insert(DeviceLinks::with_paths(device, transport, &others, part.len(), allowed)?)
             }
-            Path::Host(host) => {
-                let len = parts.target_count() * values_per_target;
-                evaluation.gather(&mut host[..len], parts, values_per_target)?;
-                let own = range_of(parts.rank);
-                for range in [0..own.start, own.end..len] {
-                    queue.write(to.range(range.clone())?, &host[range])?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Chooses the path of the exchange, the same on all ranks.
-    fn find_path(&self, transport: &Transport) -> Result<Path, ShareError> {
-        let device = &self.device;
-        let mut is_direct = !transport.is_mpi();
-        if is_direct {
-            for rank in transport.other_ranks() {
-                transport.send_value(rank, PARTS, device.clone())?;
-            }
-            for rank in transport.other_ranks() {
-                // All ranks come to the same result: the relation is one of equivalence.
-                is_direct &= (self.may_copy)(device, &transport.receive_value(rank, PARTS)?);
-            }
-        }
-        if !is_direct {
-            return Ok(Path::Host(device.pinned(0)?));
-        }
-        let empty = || Ok::<_, DeviceError>(Arc::new(device.zeros(0)?));
-        let buffers = [empty()?, empty()?];
-        Ok(Path::Direct(OwnCopies { buffers, turn: 0, done: None, received: Vec::new() }))
-    }
-}
-
-impl Drop for DeviceGather {
-    /// Waits for copies of buffers that this rank may be the last one to have.
-    fn drop(&mut self) {
-        if self.is_direct() {
-            // An error was reported by the call that failed.
-            let _ = self.device.queue().finish();
-        }
-    }
-}
-
-impl OwnCopies {
-    /// Sends the copy of the current evaluation to all other ranks.
-    fn send(&mut self, transport: &Transport) -> Result<(), ShareError> {
-        let Some(done) = self.done.take() else { return Ok(()) };
-        for rank in transport.other_ranks() {
-            let part = ReadyPart { buffer: Arc::clone(&self.buffers[self.turn]), done: done.clone() };
-            transport.send_value(rank, PARTS, part)?;
-        }
-        self.turn = 1 - self.turn;
+        };
+        let (queue, values, copy) = (device.queue(), values.unwrap_or(packed), &own[*turn]);
+        queue.copy(values.range(part.clone())?, copy.range(0..part.len())?)?;
+        let messages = |range_of: &dyn Fn(usize) -> Range<usize>| -> Vec<DeviceMessage> {
+            let message = |rank| DeviceMessage { rank, tag: PARTS, range: range_of(rank) };
+            transport.other_ranks().map(message).filter(|message| !message.range.is_empty()).collect()
+        };
+        links.start(queue, copy, messages(&|_| 0..part.len()))?;
+        links.finish(queue, values, &messages(&range_of))?;
+        *turn = 1 - *turn;
         Ok(())
     }
 }
@@ -331,13 +225,13 @@ mod tests {
 
     /// Returns whether all ranks have all results after several evaluations. The order of the
     /// solver is the opposite of the user's.
-    fn all_have_all(device: &Device, ranks: usize, may_copy: fn(&Device, &Device) -> bool) -> bool {
+    fn all_have_all(device: &Device, ranks: usize, allowed: fn(&Transport) -> AllowedPaths) -> bool {
         let complete = threads::run(ranks, |transport| {
             let share = TargetShare::new(transport);
             let order: Vec<u32> = (0..TARGETS as u32).rev().collect();
             let order = device.upload(&order)?;
             let mut gather = DeviceGather::new(device)?;
-            gather.may_copy = may_copy;
+            gather.allowed = allowed;
             let mut is_complete = true;
             for round in 0..5 {
                 let evaluation = share.of(Evaluation::Forces);
@@ -360,7 +254,7 @@ mod tests {
                     is_complete &= found.into_iter().eq(expected);
                 }
             }
-            Ok::<_, ShareError>(is_complete)
+            Ok::<_, LinkError>(is_complete)
         });
         complete.unwrap().into_iter().all(|is_complete| is_complete)
     }
@@ -369,8 +263,12 @@ mod tests {
     fn results_reach_all_ranks_on_every_path() {
         for device in test_devices_with_f64() {
             for ranks in [2, 3] {
-                assert!(all_have_all(&device, ranks, Device::shares_memory_with), "direct, {ranks} ranks");
-                assert!(all_have_all(&device, ranks, |_, _| false), "on the host, {ranks} ranks");
+                let direct = |_: &Transport| AllowedPaths { direct: true, shared: false };
+                assert!(all_have_all(&device, ranks, direct), "direct, {ranks} ranks");
+                let shared = |_: &Transport| AllowedPaths { direct: false, shared: true };
+                assert!(all_have_all(&device, ranks, shared), "shared memory, {ranks} ranks");
+                let staged = |_: &Transport| AllowedPaths { direct: false, shared: false };
+                assert!(all_have_all(&device, ranks, staged), "messages, {ranks} ranks");
             }
         }
     }

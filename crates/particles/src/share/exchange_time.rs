@@ -2,19 +2,19 @@
 
 use std::time::Instant;
 
-use orrery_cluster::Transport;
+use orrery_cluster::{LinkError, MessagePath, Transport};
 use orrery_device::{Buffer, Device};
 
-use super::{DeviceGather, Evaluation, ShareError, TargetShare};
+use super::{DeviceGather, Evaluation, TargetShare};
 use crate::bodies::BodiesError;
 
 /// Time of an exchange of forces.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ForceExchangeTime {
     /// Seconds of one exchange: the mean of several on the slowest rank.
     pub secs: f64,
-    /// Whether forces are copied from device to device. Otherwise they are sent as messages.
-    pub is_direct: bool,
+    /// Paths between all ranks, each once. Empty for one rank.
+    pub paths: Vec<MessagePath>,
 }
 
 /// Measures `exchanges` exchanges in which the ranks give one another the forces on equal parts of
@@ -26,12 +26,16 @@ pub fn time_force_exchange(
     exchanges: usize,
 ) -> Result<ForceExchangeTime, BodiesError> {
     let share = TargetShare::new(transport);
-    let (secs, is_direct) = match device {
+    let (secs, paths) = match device {
         Some(device) => time_on_device(transport, &share, device, bodies, exchanges)?,
-        None => (time_on_host(transport, &share, bodies, exchanges)?, false),
+        None => {
+            let paths = if share.is_divided() { vec![MessagePath::Messages] } else { vec![] };
+            (time_on_host(transport, &share, bodies, exchanges)?, paths)
+        }
     };
     let slowest = transport.all_reduce(&[secs], f64::max)?[0];
-    Ok(ForceExchangeTime { secs: slowest / exchanges.max(1) as f64, is_direct })
+    let paths = MessagePath::of_all_ranks(transport, &paths)?;
+    Ok(ForceExchangeTime { secs: slowest / exchanges.max(1) as f64, paths })
 }
 
 fn time_on_device(
@@ -40,7 +44,7 @@ fn time_on_device(
     device: &Device,
     bodies: usize,
     exchanges: usize,
-) -> Result<(f64, bool), ShareError> {
+) -> Result<(f64, Vec<MessagePath>), LinkError> {
     let mut gather = DeviceGather::new(device)?;
     let columns: [Buffer<f64>; 3] = [device.zeros(bodies)?, device.zeros(bodies)?, device.zeros(bodies)?];
     let columns = columns.each_ref();
@@ -60,7 +64,7 @@ fn time_on_device(
         exchange()?;
     }
     queue.finish()?;
-    Ok((start.elapsed().as_secs_f64(), gather.is_direct()))
+    Ok((start.elapsed().as_secs_f64(), gather.paths()))
 }
 
 fn time_on_host(
@@ -68,7 +72,7 @@ fn time_on_host(
     share: &TargetShare,
     bodies: usize,
     exchanges: usize,
-) -> Result<f64, ShareError> {
+) -> Result<f64, LinkError> {
     let mut results = vec![[0.0f64; 4]; bodies];
     transport.barrier()?;
     let start = Instant::now();
@@ -95,7 +99,8 @@ mod tests {
                 let times =
                     threads::run(ranks, |transport| time_force_exchange(transport, device, 1000, 4)).unwrap();
                 assert!(times[0].secs > 0.0 && times.iter().all(|time| *time == times[0]), "{times:?}");
-                assert_eq!(times[0].is_direct, device.is_some() && ranks > 1);
+                let path = if device.is_some() { MessagePath::Direct } else { MessagePath::Messages };
+                assert_eq!(times[0].paths, if ranks > 1 { vec![path] } else { vec![] });
             }
         }
     }

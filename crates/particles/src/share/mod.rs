@@ -16,8 +16,6 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use orrery_cluster::{ClusterError, Pod, Transport};
-use orrery_device::DeviceError;
-use thiserror::Error;
 
 pub(crate) use device::{DeviceGather, PartSpan};
 pub use exchange_time::{ForceExchangeTime, time_force_exchange};
@@ -39,15 +37,6 @@ pub(crate) enum Evaluation {
 
 impl Evaluation {
     const COUNT: usize = Self::PairTimes as usize + 1;
-}
-
-/// Reason why an evaluation that ranks share fails.
-#[derive(Clone, Debug, Error, PartialEq)]
-pub(crate) enum ShareError {
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
 }
 
 /// The ranks that share evaluations, and the division of the targets among them. The default is

@@ -1,6 +1,7 @@
 //! Force solvers on a device: the direct sum or the tree, whichever is faster for the number of
 //! bodies.
 
+use orrery_cluster::LinkError;
 use orrery_device::{BuildTime, Device, DeviceError, DeviceKind, Kernel};
 use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ pub use super::tree::device::ForceRequest;
 use super::direct::device::{self as direct, DeviceDirect};
 use super::tree::device::{self as tree, DeviceTree};
 use crate::settings::{GravitySettings, SolverChoice};
-use crate::share::{DeviceGather, ShareError, SharedEvaluation};
+use crate::share::{DeviceGather, SharedEvaluation};
 
 /// Number of bodies from which a GPU uses the tree.
 ///
@@ -140,7 +141,7 @@ impl DeviceSolver {
         request: &ForceRequest,
         evaluation: SharedEvaluation<'_>,
         gather: &mut DeviceGather,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         match self {
             Self::Direct(direct) => direct.shared_forces(request, evaluation, gather),
             Self::Tree(tree) => tree.shared_forces(&request.with_previous_if_read(), evaluation, gather),

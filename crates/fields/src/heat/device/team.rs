@@ -7,11 +7,12 @@
 //! Both fields take turns, so no row is overwritten that another kernel or a neighbour may still
 //! read.
 
+use orrery_cluster::LinkError;
 use orrery_device::{DeviceError, Event};
 
 use super::DeviceHeat;
 use crate::Scalar;
-use crate::team::{DeviceLinks, LinkError, Neighbours};
+use crate::team::{BorderLinks, Neighbours};
 
 /// Borders of a pass that are sent, and ghost rows that are not received yet.
 #[derive(Debug)]
@@ -24,9 +25,9 @@ pub(super) struct PendingExchange {
 
 impl<R: Scalar> DeviceHeat<R> {
     /// Connects the slab with its neighbours. All ranks must call it.
-    pub(in crate::heat) fn connect(&self, neighbours: &Neighbours) -> Result<DeviceLinks<R>, LinkError> {
+    pub(in crate::heat) fn connect(&self, neighbours: &Neighbours) -> Result<BorderLinks<R>, LinkError> {
         let [border, _] = self.slab.border_ranges(i64::from(self.strategy.steps_per_pass));
-        DeviceLinks::new(&self.device, neighbours, border.len())
+        BorderLinks::new(&self.device, neighbours, border.len())
     }
 
     /// Queues `steps` steps of length `dt` together with the neighbours. If borders are sent as
@@ -34,7 +35,7 @@ impl<R: Scalar> DeviceHeat<R> {
     pub(in crate::heat) fn advance_with(
         &mut self,
         neighbours: &Neighbours,
-        links: &mut DeviceLinks<R>,
+        links: &mut BorderLinks<R>,
         dt: f64,
         steps: u64,
     ) -> Result<(), LinkError> {
@@ -71,7 +72,7 @@ impl<R: Scalar> DeviceHeat<R> {
     }
 
     /// Receives the ghost rows of the last pass, if they are pending.
-    fn finish_exchange(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+    fn finish_exchange(&mut self, links: &mut BorderLinks<R>) -> Result<(), LinkError> {
         let Some(PendingExchange { interior_done, .. }) = self.pending.take() else { return Ok(()) };
         links.finish(&self.slab.state, self.slab.ghost_ranges())?;
         Ok(links.queue().wait_for(&interior_done)?)
@@ -79,7 +80,7 @@ impl<R: Scalar> DeviceHeat<R> {
 
     /// Receives the ghost rows of the last pass, if they are pending. All ranks must call it before
     /// work of the slab's queue that needs them.
-    pub(in crate::heat) fn complete_pass(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+    pub(in crate::heat) fn complete_pass(&mut self, links: &mut BorderLinks<R>) -> Result<(), LinkError> {
         if self.pending.is_some() {
             self.finish_exchange(links)?;
             self.queue().wait_for(&links.queue().record()?)?;
@@ -88,7 +89,7 @@ impl<R: Scalar> DeviceHeat<R> {
     }
 
     /// Queues the exchange of the ghost rows of the state.
-    pub(in crate::heat) fn exchange_ghosts(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+    pub(in crate::heat) fn exchange_ghosts(&mut self, links: &mut BorderLinks<R>) -> Result<(), LinkError> {
         let (slab, border_rows) = (&self.slab, i64::from(self.strategy.steps_per_pass));
         links.queue().wait_for(&self.queue().record()?)?;
         links.start(&slab.state, slab.border_ranges(border_rows))?;

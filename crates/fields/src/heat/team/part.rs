@@ -11,14 +11,14 @@ use crate::heat::cpu::CpuStrategy;
 use crate::heat::device::{DeviceHeat, StoredField};
 use crate::heat::{FieldMeasures, HeatDeviceSetup, HeatError, HostHeat, Plate};
 use crate::pixels::pixel_means_of;
-use crate::team::{DeviceLinks, Neighbours};
+use crate::team::{BorderLinks, Neighbours};
 
 /// A slab with its neighbours. Methods without documentation are those of [`HostHeat`] and
 /// [`DeviceHeat`].
 #[derive(Debug)]
 pub(super) enum HeatPart<R: Scalar> {
     Host(HostHeat<R>, Neighbours),
-    Device(Box<DeviceHeat<R>>, Neighbours, DeviceLinks<R>),
+    Device(Box<DeviceHeat<R>>, Neighbours, BorderLinks<R>),
     /// A plate on one device, which has no neighbours.
     WholeDevice(Box<DeviceHeat<R>>),
 }

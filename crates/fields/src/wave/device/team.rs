@@ -15,12 +15,13 @@
 //! that step n has read, after the event of the other queue that comes after step n. Receivers read
 //! ghost slices, so they are in the border queue.
 
+use orrery_cluster::LinkError;
 use orrery_device::{DeviceError, Event};
 
 use super::DeviceWave;
 use super::slab::{Slab, Target};
 use crate::Scalar;
-use crate::team::{DeviceLinks, LinkError, Neighbours};
+use crate::team::{BorderLinks, Neighbours};
 use crate::wave::MAX_RADIUS;
 
 /// Borders of a step that are sent, and ghost slices that are not received yet.
@@ -34,9 +35,9 @@ pub(super) struct PendingExchange {
 
 impl<R: Scalar> DeviceWave<R> {
     /// Connects the slab with its neighbours. All ranks must call it.
-    pub(in crate::wave) fn connect(&self, neighbours: &Neighbours) -> Result<DeviceLinks<R>, LinkError> {
+    pub(in crate::wave) fn connect(&self, neighbours: &Neighbours) -> Result<BorderLinks<R>, LinkError> {
         let ghosts = MAX_RADIUS as isize;
-        DeviceLinks::new(&self.device, neighbours, self.slab.layout.slice_range(-ghosts..0).len())
+        BorderLinks::new(&self.device, neighbours, self.slab.layout.slice_range(-ghosts..0).len())
     }
 
     /// Queues `steps` steps together with the neighbours. If borders are sent as messages, the call
@@ -44,7 +45,7 @@ impl<R: Scalar> DeviceWave<R> {
     pub(in crate::wave) fn advance_with(
         &mut self,
         neighbours: &Neighbours,
-        links: &mut DeviceLinks<R>,
+        links: &mut BorderLinks<R>,
         steps: u64,
     ) -> Result<(), LinkError> {
         let [low, interior, high] = neighbours.split(self.slab.layout.slices(), MAX_RADIUS);
@@ -76,7 +77,7 @@ impl<R: Scalar> DeviceWave<R> {
 
     /// Receives the ghost slices of the last step, if they are pending, and queues the samples of
     /// the receivers.
-    fn finish_exchange(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+    fn finish_exchange(&mut self, links: &mut BorderLinks<R>) -> Result<(), LinkError> {
         let Some(PendingExchange { interior_done, .. }) = self.pending.take() else { return Ok(()) };
         links.finish(&self.slab.now, self.slab.layout.ghost_ranges())?;
         links.queue().wait_for(&interior_done)?;
@@ -85,7 +86,7 @@ impl<R: Scalar> DeviceWave<R> {
 
     /// Receives the ghost slices and queues the samples of the last step, if they are pending. All
     /// ranks must call it before work of the slab's queue that needs them.
-    pub(in crate::wave) fn complete_step(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+    pub(in crate::wave) fn complete_step(&mut self, links: &mut BorderLinks<R>) -> Result<(), LinkError> {
         if self.pending.is_some() {
             self.finish_exchange(links)?;
             self.queue().wait_for(&links.queue().record()?)?;
@@ -94,7 +95,7 @@ impl<R: Scalar> DeviceWave<R> {
     }
 
     /// Queues the exchange of the ghost slices of u.
-    pub(in crate::wave) fn exchange_ghosts(&mut self, links: &mut DeviceLinks<R>) -> Result<(), LinkError> {
+    pub(in crate::wave) fn exchange_ghosts(&mut self, links: &mut BorderLinks<R>) -> Result<(), LinkError> {
         let Slab { now, layout, .. } = &self.slab;
         links.queue().wait_for(&self.queue().record()?)?;
         links.start(now, layout.border_ranges())?;

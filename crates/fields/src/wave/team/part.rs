@@ -10,7 +10,7 @@ use orrery_model::grid::{PixelMeans, PixelWeights};
 use super::SlabDivision;
 use crate::Scalar;
 use crate::pixels::pixel_means_of;
-use crate::team::{DeviceLinks, Neighbours};
+use crate::team::{BorderLinks, Neighbours};
 use crate::wave::cpu::WaveCpuStrategy;
 use crate::wave::device::DeviceWave;
 use crate::wave::{GridPlane, HostWave, Medium, StoredWave, WaveDeviceSetup, WaveError, WaveState};
@@ -37,7 +37,7 @@ pub(super) struct DevicePart<R: Scalar> {
 #[derive(Debug)]
 struct LinkedWave<R: Scalar> {
     wave: DeviceWave<R>,
-    links: DeviceLinks<R>,
+    links: BorderLinks<R>,
 }
 
 impl<R: Scalar> DevicePart<R> {

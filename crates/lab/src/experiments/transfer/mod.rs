@@ -245,7 +245,7 @@ impl PieceCopies {
             }
             HostMemory::Pinned => {
                 for piece in &mut self.pinned {
-                    queue.write_async(self.target.range(first..first + piece.len())?, piece)?;
+                    queue.write_async(self.target.range(first..first + piece.len())?, &mut *piece)?;
                     first += piece.len();
                 }
                 queue.finish()

@@ -14,7 +14,7 @@ pub(super) use batch::MAX_BATCH;
 pub(super) use part::DevicePart;
 pub use strategy::FluidStrategy;
 
-use orrery_cluster::ClusterError;
+use orrery_cluster::{ClusterError, LinkError};
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Pinned, kernel_source};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
@@ -97,6 +97,15 @@ pub enum DeviceFluidError {
     /// Another rank failed.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+}
+
+impl From<LinkError> for DeviceFluidError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Device(error) => Self::Device(error),
+            LinkError::Cluster(error) => Self::Cluster(error),
+        }
+    }
 }
 
 impl DeviceFluidError {

@@ -9,8 +9,8 @@ mod steps;
 
 use std::sync::Arc;
 
-use orrery_cluster::Transport;
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Module, Pinned};
+use orrery_cluster::{AllowedPaths, DeviceLinks, Transport};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, Module};
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
@@ -84,17 +84,13 @@ pub(in crate::lennard_jones) struct DevicePart {
     records: Buffer<u64>,
     /// Work in bins.
     work: Buffer<u64>,
-    /// Messages of ghosts on the device and on the host, with room for all of each ghost.
+    /// Messages of ghosts, with room for all of each ghost.
     outgoing: Arc<Buffer<u32>>,
     incoming: Buffer<u32>,
-    pinned_outgoing: Pinned<u32>,
-    pinned_incoming: Pinned<u32>,
-    /// Messages of other ranks that are being copied.
-    borrowed: Vec<Arc<Buffer<u32>>>,
-    /// True for each rank that copies messages from device to device.
-    is_direct: Vec<bool>,
-    /// Returns true if two devices can do so.
-    may_copy: fn(&Device, &Device) -> bool,
+    /// Connections to the other ranks. None before [`SlabPart::connect`].
+    links: Option<DeviceLinks<u32>>,
+    /// Returns the paths that may be used. Tests replace it.
+    allowed: fn(&Transport) -> AllowedPaths,
 }
 
 impl std::fmt::Debug for DevicePart {
@@ -147,11 +143,8 @@ impl DevicePart {
             work: device.zeros(0)?,
             outgoing: Arc::new(device.zeros(0)?),
             incoming: device.zeros(0)?,
-            pinned_outgoing: device.pinned(0)?,
-            pinned_incoming: device.pinned(0)?,
-            borrowed: Vec::new(),
-            is_direct: Vec::new(),
-            may_copy: Device::shares_memory_with,
+            links: None,
+            allowed: AllowedPaths::for_transport,
         })
     }
 
@@ -192,7 +185,7 @@ impl DevicePart {
 
 impl SlabPart for DevicePart {
     fn connect(&mut self, transport: &Transport) -> Result<(), DeviceFluidError> {
-        self.find_direct_ranks(transport)
+        Ok(self.connect_links(transport)?)
     }
 
     fn copy(&self) -> Result<Self, DeviceFluidError> {
@@ -274,11 +267,11 @@ impl SlabPart for DevicePart {
 
     fn update_ghosts(
         &mut self,
-        transport: &Transport,
+        _transport: &Transport,
         counts: &GhostCounts,
         bits: GhostBits,
     ) -> Result<(), DeviceFluidError> {
-        self.exchange_positions(transport, counts, bits)
+        self.exchange_positions(counts, bits)
     }
 
     fn compute_forces(&mut self) -> Result<(), DeviceFluidError> {

@@ -63,28 +63,23 @@ impl GhostCounts {
         ranges_of(&self.received, words)
     }
 
-    /// Exchanges `words` numbers per ghost with those ranks for which `is_included`. The numbers of
-    /// all ranks follow one another in `outgoing` and `incoming`.
+    /// Exchanges `words` numbers per ghost between hosts. The numbers of all ranks follow one another
+    /// in `outgoing` and `incoming`.
     pub(in crate::lennard_jones) fn exchange(
         &self,
         transport: &Transport,
         words: usize,
         (outgoing, incoming): (&[u32], &mut [u32]),
-        is_included: impl Fn(usize) -> bool,
     ) -> Result<(), ClusterError> {
         transport.exchange(|exchange| {
             let mut rest = incoming;
             for (from, range) in self.received_ranges(words) {
                 let (ghosts, later) = rest.split_at_mut(range.len());
                 rest = later;
-                if is_included(from) {
-                    exchange.receive(from, GHOSTS, ghosts)?;
-                }
+                exchange.receive(from, GHOSTS, ghosts)?;
             }
             for (to, range) in self.sent_ranges(words) {
-                if is_included(to) {
-                    exchange.send(to, GHOSTS, &outgoing[range])?;
-                }
+                exchange.send(to, GHOSTS, &outgoing[range])?;
             }
             Ok(())
         })

@@ -220,7 +220,7 @@ impl SlabPart for HostPart {
     ) -> Result<(), DeviceFluidError> {
         self.pack_positions(bits);
         self.incoming.resize(self.slots.len() * bits.words(), 0);
-        counts.exchange(transport, bits.words(), (&self.outgoing, &mut self.incoming), |_| true)?;
+        counts.exchange(transport, bits.words(), (&self.outgoing, &mut self.incoming))?;
         self.place_positions(bits);
         Ok(())
     }

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use orrery_cluster::LinkError;
 use orrery_device::{
     Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
 };
 use orrery_model::Precision;
 
 use super::{DirectDeviceStrategy, Frame, PairSumRequest};
-use crate::share::{DeviceGather, PartSpan, ShareError, SharedEvaluation};
+use crate::share::{DeviceGather, PartSpan, SharedEvaluation};
 
 // SAFETY: the kernels access n elements of the columns and one element per padded body of the other
 // buffers, in as many rows as `RoundPlan` has chunks and offsets per round, SEGMENTS and nodes.
@@ -213,7 +214,7 @@ impl PairsOnce {
         request: &PairSumRequest,
         evaluation: SharedEvaluation<'_>,
         gather: &mut DeviceGather,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         let nodes = exchanged_nodes(evaluation.size());
         let parts = evaluation.divide(nodes, |node| node);
         let part = self.queue_nodes(request, nodes, parts.own());

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use orrery_cluster::LinkError;
 use orrery_device::{Buffer, DeviceError};
 
 use super::tiled::Tiled;
@@ -10,7 +11,7 @@ use super::{
     DeviceDirect, DirectDeviceStrategy, DirectKernel, JerkRequest, MassSummary, PairSum, PairSumRequest,
     expect_lengths,
 };
-use crate::share::{DeviceGather, PartSpan, ShareError, SharedEvaluation};
+use crate::share::{DeviceGather, PartSpan, SharedEvaluation};
 use crate::solver::device::ForceRequest;
 
 impl DeviceDirect {
@@ -20,7 +21,7 @@ impl DeviceDirect {
         request: &ForceRequest,
         evaluation: SharedEvaluation<'_>,
         gather: &mut DeviceGather,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         let ForceRequest { position, mass, g, eps, acceleration, potential, .. } = *request;
         if self.n == 0 {
             return Ok(());
@@ -41,7 +42,7 @@ impl DeviceDirect {
         request: &JerkRequest,
         evaluation: SharedEvaluation<'_>,
         gather: &mut DeviceGather,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         if self.n == 0 {
             return Ok(());
         }
@@ -72,7 +73,7 @@ impl DeviceDirect {
         request: &ForceRequest,
         evaluation: SharedEvaluation<'_>,
         gather: &mut DeviceGather,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         let strategy = if request.potential.is_some() { self.potential_strategy() } else { self.strategy };
         let targets_per_block = (strategy.block * strategy.targets) as usize;
         let parts = evaluation.divide(self.n, |target| target.next_multiple_of(targets_per_block));
@@ -109,7 +110,7 @@ impl DeviceDirect {
         request: &ForceRequest,
         evaluation: SharedEvaluation<'_>,
         gather: &mut DeviceGather,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         let prepared = match self.pair_sum_request(request) {
             Ok((sum, masses)) => self.pair_sum(masses).map(|kernels| (sum, kernels)),
             Err(error) => Err(error),

@@ -15,10 +15,11 @@ pub use strategy::{InsertionOptions, TreeAlgorithm, TreeDeviceStrategy, Waiting,
 
 use std::ops::Range;
 
+use orrery_cluster::LinkError;
 use orrery_device::{Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder};
 
 use crate::settings::Acceptance;
-use crate::share::{DeviceGather, PartSpan, ShareError, SharedEvaluation};
+use crate::share::{DeviceGather, PartSpan, SharedEvaluation};
 use crate::solver::direct::device::Columns;
 use insertion::Insertion;
 use walk::TreeWalk;
@@ -154,7 +155,7 @@ impl DeviceTree {
         request: &ForceRequest,
         evaluation: SharedEvaluation<'_>,
         gather: &mut DeviceGather,
-    ) -> Result<(), ShareError> {
+    ) -> Result<(), LinkError> {
         let total_mass = self.prepare(request);
         let Some(Kernels::Groups(walk)) = &mut self.kernels else {
             // Other kernels are not for runs. Every rank computes all forces.
