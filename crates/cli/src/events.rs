@@ -68,11 +68,6 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
         RunEvent::WriterChanged { before, now } => {
             format!("the checkpoint was written by {before}, this is {now}: the last bits may differ")
         }
-        RunEvent::DifferentDevices => {
-            "the ranks have different kinds of devices: the last bits of the forces depend on the \
-             division of the work, which follows from measured times"
-                .to_owned()
-        }
         RunEvent::CaseFileEdited { folder, found, given } => {
             let (folder, set) = (shell_quoted(folder), given.replace(" = ", "="));
             format!(

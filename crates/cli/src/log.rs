@@ -24,13 +24,25 @@ const MAX_PENDING: usize = 1 << 20;
 /// Starts the log of this process with a line about the program and its arguments. The lines stay
 /// in memory until [`open`] is called.
 pub fn start() {
-    let words = std::env::args_os().skip(1).map(|word| quoted_word(&word.to_string_lossy()));
-    let command = std::iter::once("orrery".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
+    let command = command_line();
     let folder = std::env::current_dir().map_or_else(|_| "?".to_owned(), |folder| shell_quoted(&folder));
     let mut log = RunLog::default();
     let (version, commit) = (provenance::VERSION, provenance::COMMIT);
     log.add(&format!("orrery {version}, commit {commit}, in {folder}: {command}"));
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
+}
+
+/// Returns the program and its arguments, quoted for a shell.
+pub fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| quoted_word(&word.to_string_lossy()));
+    std::iter::once("orrery".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Adds text to the log of another process, in which this one takes part.
+pub fn append(path: &Path, text: &str) {
+    let mut log = RunLog::default();
+    log.open(path.to_owned());
+    log.add(text);
 }
 
 /// Writes the log to the folder of the run from now on, and the lines so far.
@@ -213,6 +225,18 @@ mod tests {
         log.add("fourth");
         assert_eq!(lines(&path), ["first", "second", "third", "half a li", "fourth"]);
         assert!(log.warning().is_none());
+    }
+
+    #[test]
+    fn another_process_appends_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.log");
+        let mut log = RunLog::default();
+        log.open(path.clone());
+        log.add("first");
+        append(&path, "error: rank 1 of 2: lost");
+        log.add("last");
+        assert_eq!(lines(&path), ["first", "error: rank 1 of 2: lost", "last"]);
     }
 
     #[test]

@@ -21,11 +21,15 @@ use clap::{CommandFactory, Parser};
 
 use orrery_cluster::Transport;
 use orrery_cluster::process::{self, MpiOptions};
+use orrery_device::connections;
 
 use failure::Failure;
 use print::eprint_line;
 
 fn main() -> ExitCode {
+    if let Some(processes) = process::local_processes() {
+        connections::limit_if_shared(processes);
+    }
     let status = process::run(MpiOptions::default(), Failure::exit_status, run_rank);
     ExitCode::from(status.unwrap_or_else(|failure| {
         eprint_line!("error: {failure}");
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
 
 /// Executes the command line as a rank and returns the exit status. An error ends all ranks.
 fn run_rank(transport: &Transport) -> Result<u8, Failure> {
+    ranks::expect_same_command(transport)?;
     let arguments = args::Arguments::try_parse();
     if transport.rank() > 0 {
         // Rank 0 prints errors in the flags.

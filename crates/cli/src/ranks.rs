@@ -8,15 +8,16 @@
 use std::any::Any;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use orrery_cluster::{ClusterError, Team, Transport, threads};
 use orrery_device::{Device, DeviceChoice};
+use orrery_engine::provenance;
 use orrery_engine::team::{self, FollowerSettings, Ranks};
 
-use crate::args::{Arguments, CommonRunArgs};
+use crate::args::{Arguments, CommonRunArgs, RunDevices};
 use crate::commands::{self, Ending, tune};
 use crate::failure::Failure;
 use crate::print::eprint_line;
@@ -28,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Name of the threads of followers.
 const FOLLOWER_THREAD: &str = "follower";
+
+/// Whether this process follows rank 0 of another one.
+static IS_FOLLOWER: AtomicBool = AtomicBool::new(false);
 
 /// Message of the panic of a thread whose panics are recorded.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -57,6 +61,34 @@ impl LeadingRank {
     pub fn check_devices(&self) -> Result<(), Failure> {
         self.devices.iter().try_for_each(|choice| Ok(Device::open(*choice).map(drop)?))
     }
+}
+
+/// Checks that all ranks execute the same command of the same program. All of them return the same
+/// error.
+pub fn expect_same_command(transport: &Transport) -> Result<(), Failure> {
+    if transport.size() == 1 {
+        return Ok(());
+    }
+    let own = format!("{} {}\n{}", provenance::VERSION, provenance::COMMIT, log::command_line());
+    let all = transport.all_gather(own.as_bytes())?;
+    let Some(other) = all.iter().position(|text| *text != all[0]) else { return Ok(()) };
+    let texts = [&all[0], &all[other]].map(|text| String::from_utf8_lossy(text).into_owned());
+    let [(first_program, first_command), (program, command)] =
+        texts.each_ref().map(|text| text.split_once('\n').unwrap_or_default());
+    let found = if first_command == command {
+        format!("rank 0 is orrery {first_program}, rank {other} is orrery {program}; expected one version")
+    } else {
+        format!(
+            "rank 0 executes '{first_command}', rank {other} executes '{command}'; expected one command. Set \
+             ORRERY_MPI=off for independent runs"
+        )
+    };
+    Err(Failure::Usage(found))
+}
+
+/// Returns whether this process or thread follows rank 0, which prints.
+pub fn is_follower() -> bool {
+    IS_FOLLOWER.load(Ordering::Relaxed) || std::thread::current().name() == Some(FOLLOWER_THREAD)
 }
 
 /// Executes the command on rank 0 and returns the exit status. An error means that the other ranks
@@ -105,7 +137,8 @@ fn lead_processes(
     transport: &Transport,
 ) -> Result<u8, Failure> {
     let threads = threads_of_process(common.threads, transport)?;
-    let ranks = Ranks::lead(&Team::new(transport));
+    let ranks_on_device = ranks_on_device(&common.device, transport.local_size());
+    let ranks = Ranks::lead(&Team::new(transport)).with_ranks_on_device(ranks_on_device);
     let devices = vec![common.device.of_process(transport.local_rank())];
     let leader = LeadingRank { ranks: ranks.clone(), devices, threads };
     record_panics(is_thread_of_process);
@@ -133,6 +166,7 @@ pub fn follow(arguments: &Arguments, transport: &Transport) -> Result<(), Failur
         return commands::follow_scaling(bench, transport);
     }
     let Some(common) = arguments.command.shared_run() else { return Ok(()) };
+    IS_FOLLOWER.store(true, Ordering::Relaxed);
     let threads = threads_of_process(common.threads, transport)?;
     record_panics(is_thread_of_process);
     let stop = Arc::new(AtomicBool::new(false));
@@ -141,7 +175,20 @@ pub fn follow(arguments: &Arguments, transport: &Transport) -> Result<(), Failur
     let _ = commands::use_threads(threads);
     let settings = follower_settings(common, common.device.of_process(transport.local_rank()));
     let team = Team::with_stop(transport, stop);
-    Ok(catch_panic(|| team::follow(&team, &settings))??)
+    let result = catch_panic(|| team::follow(&team, &settings)).and_then(|result| Ok(result?));
+    result.inspect_err(|failure| {
+        if let Some(path) = team.failure_log() {
+            let (rank, size) = (transport.rank(), transport.size());
+            log::append(&path, &format!("error: rank {rank} of {size}: {failure}"));
+        }
+    })
+}
+
+/// Returns the number of ranks on the computer of rank 0 that compute on its device.
+fn ranks_on_device(devices: &RunDevices, local_size: usize) -> u64 {
+    let device_of = |rank| Device::index_for_rank(devices.of_process(rank), rank);
+    let first = device_of(0);
+    (0..local_size).filter(|&rank| device_of(rank) == first).count() as u64
 }
 
 fn follower_settings(common: &CommonRunArgs, choice: DeviceChoice) -> FollowerSettings {
@@ -250,6 +297,16 @@ fn catch_panic<T>(body: impl FnOnce() -> T) -> Result<T, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// OpenCL ranks get the devices of the list in turn.
+    #[test]
+    fn ranks_on_the_device_of_rank_0_are_counted() {
+        let list = RunDevices::List(vec![DeviceChoice::OpenCl(Some(1)), DeviceChoice::OpenCl(Some(0))]);
+        assert_eq!(ranks_on_device(&list, 1), 1);
+        assert_eq!(ranks_on_device(&list, 5), 3);
+        let one = RunDevices::One(DeviceChoice::OpenCl(Some(0)));
+        assert_eq!(ranks_on_device(&one, 3), 3);
+    }
 
     #[test]
     fn threads_of_one_computer_may_use_the_same_cores() {

@@ -17,7 +17,10 @@ pub enum ClusterError {
     },
 
     /// A message does not have the length of the buffer.
-    #[error("message from rank {from} with tag {tag} has {found} bytes, expected {expected}")]
+    #[error(
+        "message from rank {from} with tag {tag} has {found} bytes, expected {expected}; do all ranks run the same \
+         version of orrery?"
+    )]
     Length {
         /// Sender.
         from: usize,
@@ -68,7 +71,7 @@ pub enum ClusterError {
     DeviceMemory,
 
     /// A command of the leader could not be sent or read.
-    #[error("a command of the leader cannot be used: {message}")]
+    #[error("a message of rank 0 cannot be read ({message}); do all ranks run the same version of orrery?")]
     Command {
         /// Reason.
         message: String,
@@ -84,7 +87,10 @@ pub enum ClusterError {
     },
 
     /// The library accepts calls from one thread only, and this is another one.
-    #[error("MPI was called from a second thread, but {library} supports one thread only")]
+    #[error(
+        "{library} was built for one thread per process (MPI_THREAD_FUNNELED or less), but runs need \
+         MPI_THREAD_SERIALIZED"
+    )]
     Thread {
         /// File of the library.
         library: String,
@@ -100,8 +106,8 @@ pub enum ClusterError {
     /// A launcher started several processes, but there is no library with which they could
     /// communicate.
     #[error(
-        "{launcher} started {} processes, but no MPI library could be loaded (tried {}); set ORRERY_MPI_LIBRARY to the \
-         libmpi of this launcher",
+        "{launcher} started {} processes, but no MPI library could be loaded (tried {}); install the MPI of this \
+         launcher, or set ORRERY_MPI_LIBRARY to its libmpi",
         size.map_or("several".to_owned(), |size| size.to_string()), attempts.join(", ")
     )]
     NoLibrary {
@@ -147,8 +153,8 @@ pub enum ClusterError {
 
     /// The library does not belong to the launcher. Each process would compute everything alone.
     #[error(
-        "{launcher} started {expected} processes ({variable}), but {library} ({version}) finds {found}; set \
-         ORRERY_MPI_LIBRARY to the libmpi of this launcher"
+        "{launcher} started {expected} processes ({variable}), but {library} ({version}) finds {found}, so each would \
+         compute alone; {advice}"
     )]
     Size {
         /// Kind of launcher.
@@ -163,6 +169,15 @@ pub enum ClusterError {
         version: String,
         /// Size of the library's communicator.
         found: usize,
+        /// What the user can do.
+        advice: &'static str,
+    },
+
+    /// The variable that turns MPI off has another value.
+    #[error("ORRERY_MPI={value}: expected off, or no such variable")]
+    Switch {
+        /// Value of the variable.
+        value: String,
     },
 }
 

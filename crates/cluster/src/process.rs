@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::ClusterError;
-use crate::mpi::{Launcher, Mpi};
+use crate::mpi::{Launcher, Mpi, launcher};
 use crate::threads::panic_text;
 use crate::transport::Transport;
 
@@ -16,6 +16,9 @@ const DELAY_OF_OTHERS: Duration = Duration::from_secs(1);
 
 /// Message of the panic that ends this rank.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Environment variable that turns MPI off with the value `off`. Each process is alone then.
+pub const MPI_SWITCH: &str = "ORRERY_MPI";
 
 /// Settings of MPI.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,7 +40,7 @@ pub fn run<T, E: Display + From<ClusterError>>(
     status: impl FnOnce(&E) -> u8,
     body: impl FnOnce(&Transport) -> Result<T, E>,
 ) -> Result<T, E> {
-    let launcher = Launcher::of_process();
+    let launcher = Launcher::of_process()?;
     let transport = connect(launcher.as_ref(), options).inspect_err(|_| {
         if launcher.as_ref().is_some_and(|launcher| launcher.rank != Some(0)) {
             std::thread::sleep(DELAY_OF_OTHERS);
@@ -64,6 +67,13 @@ pub fn run<T, E: Display + From<ClusterError>>(
             Err(transport.abort_with_status(&message, 101).into())
         }
     }
+}
+
+/// Returns the number of processes on this computer according to the launcher's environment. Does
+/// not load MPI.
+pub fn local_processes() -> Option<usize> {
+    let variable = |name: &str| std::env::var(name).ok();
+    Launcher::of_process().ok().flatten().and_then(|_| launcher::local_processes(variable))
 }
 
 fn connect(launcher: Option<&Launcher>, options: MpiOptions) -> Result<Transport, ClusterError> {

@@ -9,6 +9,7 @@
 //! ([`Team::start_times`], [`Team::times`]). A follower that waits for a command also sends its
 //! stop request to the leader ([`Team::with_stop`]).
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -76,6 +77,8 @@ struct Shared {
     failure: OnceLock<String>,
     /// Called at each command.
     command_hook: OnceLock<CommandHook>,
+    /// File in which a follower that fails writes its error.
+    failure_log: Mutex<Option<PathBuf>>,
 }
 
 /// Function that is called at each command.
@@ -106,6 +109,8 @@ pub struct RankTimes {
 const LEADER: usize = 0;
 /// Message that starts the times. No command starts with a zero byte, because it is JSON.
 const START_TIMES: &[u8] = b"\0start times";
+/// Start of a message with the path of the file in which followers write their errors.
+const FAILURE_LOG: &[u8] = b"\0failure log ";
 /// Message that collects the times.
 const TIMES: &[u8] = b"\0times";
 /// Time between two checks for a stop request while a follower waits.
@@ -201,6 +206,11 @@ impl Team {
             match text.as_slice() {
                 START_TIMES => *self.step_times() = RankTimes::default(),
                 TIMES => drop(self.gather_times()?),
+                _ if text.starts_with(FAILURE_LOG) => {
+                    let path = String::from_utf8_lossy(&text[FAILURE_LOG.len()..]).into_owned();
+                    *self.shared.failure_log.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(PathBuf::from(path));
+                }
                 _ => {
                     self.call_command_hook();
                     return serde_json::from_slice(&text).map_err(bad_command);
@@ -241,6 +251,25 @@ impl Team {
             }
         }
         Ok(is_requested)
+    }
+
+    /// Tells the followers to write their errors to a file, because they end all ranks and rank 0
+    /// cannot write them. The path should be absolute.
+    ///
+    /// # Panics
+    /// If this rank is a follower.
+    pub fn set_failure_log(&self, path: &Path) -> Result<(), ClusterError> {
+        assert!(self.is_leader(), "only the leader selects the log");
+        if self.size() == 1 {
+            return Ok(());
+        }
+        self.send_to_followers([FAILURE_LOG, path.to_string_lossy().as_bytes()].concat())
+    }
+
+    /// Returns the file of [`Team::set_failure_log`] on a follower. None before the leader has sent
+    /// it.
+    pub fn failure_log(&self) -> Option<PathBuf> {
+        self.shared.failure_log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Calls `steps`, which takes time steps or a part of one, and adds its time to those of this
@@ -344,7 +373,7 @@ mod tests {
             if team.is_leader() { team.lead(&"stop") } else { team.next_command::<u8>().map(|_| ()) }
         });
         let message = result.unwrap_err().to_string();
-        assert!(message.starts_with("a command of the leader cannot be used: invalid type"), "{message}");
+        assert!(message.starts_with("a message of rank 0 cannot be read (invalid type"), "{message}");
     }
 
     #[test]
@@ -431,6 +460,21 @@ mod tests {
             Ok::<_, ClusterError>(count.load(Ordering::Relaxed))
         });
         assert_eq!(counts.unwrap(), [3, 3]);
+    }
+
+    #[test]
+    fn followers_know_the_log_for_their_errors() {
+        let found = threads::run(2, |transport| {
+            let team = Team::new(transport);
+            if team.is_leader() {
+                team.set_failure_log(Path::new("/out/run.log"))?;
+                team.lead(&7)?;
+            } else {
+                assert_eq!((team.failure_log(), team.next_command::<u8>()?), (None, 7));
+            }
+            Ok::<_, ClusterError>(team.failure_log())
+        });
+        assert_eq!(found.unwrap(), [None, Some(PathBuf::from("/out/run.log"))]);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Transport {
     counters: Arc<Counters>,
     /// Number of lower ranks on the same computer.
     local_rank: usize,
+    /// Number of all connected ranks on the same computer.
+    local_size: usize,
     /// Number of ranks of this group, which may be a part of those that are connected.
     size: usize,
 }
@@ -47,18 +49,19 @@ impl Transport {
 
     pub(crate) fn from_member(member: Member) -> Self {
         let (local_rank, size) = (member.rank(), member.size());
-        Self { link: Link::Threads(Arc::new(member)), counters: Arc::default(), local_rank, size }
+        let link = Link::Threads(Arc::new(member));
+        Self { link, counters: Arc::default(), local_rank, local_size: size, size }
     }
 
     /// Connects a rank of MPI. All ranks must call it.
     pub(crate) fn from_mpi(mpi: Mpi) -> Result<Self, ClusterError> {
         let (size, mpi) = (mpi.size(), Arc::new(mpi));
         let link = Link::Mpi(Arc::clone(&mpi));
-        let mut transport = Self { link, counters: Arc::default(), local_rank: 0, size };
+        let mut transport = Self { link, counters: Arc::default(), local_rank: 0, local_size: 1, size };
         let locations = transport.all_gather(&Location::of_process().to_bytes())?;
         let locations: Vec<_> = locations.iter().map(|bytes| Location::from_bytes(bytes)).collect();
-        let (lower, own) = (&locations[..mpi.rank()], &locations[mpi.rank()]);
-        transport.local_rank = lower.iter().filter(|other| other.computer == own.computer).count();
+        let own = &locations[mpi.rank()];
+        (transport.local_rank, transport.local_size) = local_rank_and_size(&locations, mpi.rank());
         let ranks_on_cores = locations.iter().filter(|other| *other == own).count();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         mpi.set_has_core(ranks_on_cores <= cores);
@@ -102,6 +105,11 @@ impl Transport {
     /// Returns the number of this rank among those on the same computer, from 0. It selects a GPU.
     pub fn local_rank(&self) -> usize {
         self.local_rank
+    }
+
+    /// Returns the number of connected ranks on the same computer.
+    pub fn local_size(&self) -> usize {
+        self.local_size
     }
 
     /// Returns whether the ranks are MPI processes.
@@ -259,6 +267,13 @@ impl Transport {
     }
 }
 
+/// Returns the number of a rank among those on its computer, and their number.
+fn local_rank_and_size(locations: &[Location], rank: usize) -> (usize, usize) {
+    let count =
+        |ranks: &[Location]| ranks.iter().filter(|other| other.computer == locations[rank].computer).count();
+    (count(&locations[..rank]), count(locations))
+}
+
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Transport(rank {} of {}, {})", self.rank(), self.size(), self.description())
@@ -338,5 +353,25 @@ impl<'b> Exchange<'_, 'b> {
             ExchangeLink::Threads(pending) => pending.poll(),
             ExchangeLink::Mpi(pending) => pending.poll(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Launchers place ranks node by node, or in turn. Cores do not matter.
+    #[test]
+    fn ranks_are_numbered_on_each_computer() {
+        let found = |computers: &str| -> Vec<(usize, usize)> {
+            let locations: Vec<_> = computers
+                .chars()
+                .enumerate()
+                .map(|(k, name)| Location::from_bytes(format!("{name}\n{k}").as_bytes()))
+                .collect();
+            (0..locations.len()).map(|rank| local_rank_and_size(&locations, rank)).collect()
+        };
+        assert_eq!(found("aabbb"), [(0, 2), (1, 2), (0, 3), (1, 3), (2, 3)]);
+        assert_eq!(found("abab"), [(0, 2), (0, 2), (1, 2), (1, 2)]);
     }
 }

@@ -79,7 +79,10 @@ fn the_library_of_another_launcher_is_refused() {
     let Some(mpich) = mpich_library() else { return };
     let messages = ["error: mpirun of Open MPI started this process, but ", "libmpi.so.12 is MPICH 5"];
     check(Installation::OpenMpi, mpich.to_str().unwrap(), &messages);
-    let messages = ["error: mpiexec or srun started 2 processes (PMI_SIZE), but ", "finds 1;"];
+    let messages = [
+        "error: mpiexec or srun started 2 processes (PMI_SIZE), but ",
+        "finds 1, so each would compute alone; ",
+    ];
     check(Installation::Mpich, "libmpi.so.40", &messages);
 }
 
@@ -88,6 +91,42 @@ fn without_a_launcher_mpi_is_not_loaded() {
     let launch = run_alone("print_transport", &[("ORRERY_MPI_LIBRARY", "/nonexistent")]);
     assert_eq!(launch.status, Some(0), "{}", launch.text);
     assert_eq!(launch.count("Transport(rank 0 of 1, threads), mpi loaded: false"), 1, "{}", launch.text);
+}
+
+/// An interactive shell of Slurm, and a process of several whose user wants no MPI.
+#[test]
+fn single_tasks_and_processes_with_the_switch_are_alone() {
+    let wrong_library = ("ORRERY_MPI_LIBRARY", "/nonexistent");
+    let shell = [("SLURM_STEP_ID", "4294967290"), ("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_NTASKS", "8")];
+    let off = [("PMI_SIZE", "4"), ("PMI_RANK", "1"), ("ORRERY_MPI", "off")];
+    for variables in [shell, off] {
+        let launch = run_alone("print_transport", &[&variables[..], &[wrong_library]].concat());
+        assert_eq!(launch.status, Some(0), "{}", launch.text);
+        let expected = "Transport(rank 0 of 1, threads), mpi loaded: false";
+        assert_eq!(launch.count(expected), 1, "{}", launch.text);
+    }
+    let launch = run_alone("print_transport", &[("ORRERY_MPI", "no")]);
+    assert_eq!(launch.count("error: ORRERY_MPI=no: expected off, or no such variable"), 1, "{}", launch.text);
+}
+
+/// Variables of srun with a library that has no connection to it, as with `--mpi=none`. Open MPI
+/// then finds one process.
+#[test]
+fn a_library_that_finds_too_few_processes_is_refused() {
+    if launch(Installation::OpenMpi, 1, "print_transport", &[]).is_none() {
+        return;
+    }
+    let step = [("SLURM_STEP_ID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")];
+    let pmix = [("PMIX_NAMESPACE", "none"), ("PMIX_RANK", "1")];
+    for (variables, message) in [
+        (&step[..], "error: srun started 4 processes (SLURM_NTASKS), but "),
+        (&pmix[..], "error: a PMIx launcher started 2 processes (PMIX_RANK), but "),
+    ] {
+        let library = ("ORRERY_MPI_LIBRARY", "libmpi.so.40");
+        let launch = run_alone("print_transport", &[variables, &[library]].concat());
+        assert!(launch.text.contains(message), "{}", launch.text);
+        assert_eq!(launch.status, Some(2), "{}", launch.text);
+    }
 }
 
 #[test]

@@ -115,10 +115,7 @@ impl Device {
     /// ranks get the devices in turn: with two CUDA devices and four ranks, `Cuda(None)` is cuda:1
     /// for the ranks 1 and 3.
     pub fn open_for_rank(choice: DeviceChoice, local_rank: usize) -> Result<Option<Self>, DeviceError> {
-        let in_turn = |indices: Vec<usize>| match indices.len() {
-            0 => None,
-            count => Some(indices[local_rank % count]),
-        };
+        let in_turn = |indices| in_turn(indices, local_rank);
         match choice {
             DeviceChoice::Cuda(None) | DeviceChoice::OpenCl(None) => {
                 let backend =
@@ -136,6 +133,22 @@ impl Device {
                 }))
             }
             choice => Self::open(choice),
+        }
+    }
+
+    /// Returns backend and index of the device that [`Device::open_for_rank`] opens, if it can, and
+    /// opens nothing. `None` for the CPU.
+    pub fn index_for_rank(choice: DeviceChoice, local_rank: usize) -> Option<(Backend, usize)> {
+        let numbered = |backend, index: Option<usize>| {
+            let next = || in_turn(Self::indices(backend).ok()?, local_rank);
+            Some((backend, index.or_else(next)?))
+        };
+        match choice {
+            DeviceChoice::Cpu => None,
+            DeviceChoice::Cuda(index) => numbered(Backend::Cuda, index),
+            DeviceChoice::OpenCl(index) => numbered(Backend::OpenCl, index),
+            DeviceChoice::Auto => numbered(Backend::Cuda, None)
+                .or_else(|| Some((Backend::OpenCl, in_turn(opencl::gpu_indices(), local_rank)?))),
         }
     }
 
@@ -439,6 +452,14 @@ impl Device {
 }
 
 /// Returns the number of devices of a backend, or why it has none.
+/// Returns the index for a rank if ranks get the devices in turn.
+fn in_turn(indices: Vec<usize>, local_rank: usize) -> Option<usize> {
+    match indices.len() {
+        0 => None,
+        count => Some(indices[local_rank % count]),
+    }
+}
+
 fn device_count(backend: Backend) -> Result<usize, String> {
     let found = match backend {
         Backend::Cuda => cuda::device_count(),

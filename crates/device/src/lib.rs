@@ -28,6 +28,7 @@ mod cache;
 pub mod ceiling;
 pub mod check;
 mod choice;
+pub mod connections;
 mod constant;
 mod device;
 mod driver;

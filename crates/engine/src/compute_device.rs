@@ -59,15 +59,6 @@ pub struct ComputeDevice {
 }
 
 impl ComputeDevice {
-    /// Returns the kind of device on which the last bits of gravity depend: its backend and model,
-    /// or the instruction set of the CPU.
-    pub(crate) fn kind(&self) -> String {
-        match &self.device {
-            Some(device) => format!("{}, {}", device.properties().backend.as_str(), device.properties().name),
-            None => format!("cpu, {}", InstructionSet::best().name()),
-        }
-    }
-
     fn cpu_fallback(reason: String) -> Self {
         Self { device: None, reason: Some(reason) }
     }

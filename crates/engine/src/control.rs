@@ -108,9 +108,6 @@ pub enum RunEvent<'a> {
         /// Device of each rank.
         devices: &'a [String],
     },
-    /// The ranks of a run of bodies have different kinds of devices, whose forces differ in their
-    /// last bits.
-    DifferentDevices,
     /// The run starts with the state of a file.
     StartTime {
         /// Case of the run, with the time at which it starts.

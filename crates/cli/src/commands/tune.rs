@@ -20,6 +20,7 @@ use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 use crate::args::{TuneArgs, TunedSolver};
 use crate::failure::Failure;
 use crate::print::{eprint_line, print_line};
+use crate::ranks;
 
 /// Tunes a device and stores the results in the cache.
 pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
@@ -316,13 +317,15 @@ fn print_outcome(outcome: &TuneOutcome) {
 }
 
 /// Loads the stored results for this device. Returns `None` if `no_tuned` is set, and prints a
-/// warning if the file is damaged.
+/// warning if the file is damaged. Of several ranks, rank 0 prints it.
 pub fn load_tuning(device: &Device, no_tuned: bool) -> Option<Tuning> {
     if no_tuned {
         return None;
     }
     Tuning::load(device).unwrap_or_else(|ignored| {
-        eprint_line!("warning: {ignored}");
+        if !ranks::is_follower() {
+            eprint_line!("warning: {ignored}");
+        }
         None
     })
 }

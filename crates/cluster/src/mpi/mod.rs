@@ -10,7 +10,7 @@
 
 mod calls;
 mod chunks;
-mod launcher;
+pub(crate) mod launcher;
 mod library;
 mod transfer;
 mod wait;
@@ -99,7 +99,9 @@ impl Mpi {
         }
         let is_serialized = calls.initialize()?;
         let (rank, size) = calls.rank_and_size()?;
-        if let Some(expected) = launcher.size.filter(|&expected| expected != size) {
+        let is_known = launcher.size.is_some();
+        let differs = |expected: &usize| if is_known { *expected != size } else { *expected > size };
+        if let Some(expected) = launcher.least_size().filter(differs) {
             // The communicator contains only this process, so the end waits for nobody.
             calls.finalize()?;
             return Err(ClusterError::Size {
@@ -109,6 +111,7 @@ impl Mpi {
                 library: path,
                 version,
                 found: size,
+                advice: launcher.kind.size_advice(),
             });
         }
         Ok(Some(Self {
@@ -366,7 +369,7 @@ impl Mpi {
         if wait::repeat_until(self.busy_time(), Some(LAST_MESSAGES), &mut Duration::default(), all_sent)?
             .is_none()
         {
-            self.abort("a message that was sent is not received by its rank", 1);
+            self.abort("internal error: a message was not received before the end of the run", 1);
         }
         let calls = self.calls()?;
         self.is_finalized.store(true, Ordering::SeqCst);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Output, Resume, Run, RunParts};
+use super::{LOG_FILE, Output, Resume, Run, RunParts};
 use crate::case::{Case, OnError};
 use crate::checkpoint::{self, Checkpoints, LoadedCheckpoint, RunState};
 use crate::compute_device::{self, ComputeDevice};
@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
         control.ranks.check_case(case)?;
         let selected = compute_device::select_device_of(&control.ranks, control.device.choice)?;
         let (case, system) = System::start(case, selected, control, reporter.report_fn())?;
-        control.ranks.report_devices(&case, reporter.report_fn());
+        control.ranks.report_devices(reporter.report_fn());
         let provenance =
             provenance::run_provenance(&case, system.method(), system.device(), system.strategy_text())
                 .map_err(EngineError::Input)?;
@@ -63,7 +63,7 @@ impl<'a> Run<'a> {
         let before_end = None;
         let parts =
             RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };
-        control.ranks.start_times()?;
+        control.ranks.start_times(&parts.folder.join(LOG_FILE))?;
         let mut run = Self::new(parts, reporter);
         // A checkpoint at step 0, even with `checkpoint.every = 0`: every run that started can be
         // resumed.
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
             reporter.report(RunEvent::EndChanged { case: &case, before: end_before });
         }
         reporter.report(RunEvent::Device(&selected));
-        control.ranks.report_devices(&case, reporter.report_fn());
+        control.ranks.report_devices(reporter.report_fn());
         record_new_writer(&writer, &selected, step, &mut provenance, &mut reporter);
 
         let (observers, checkpoints) = reporter.retry(|reporter| {
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
         let folder = folder.to_owned();
         let parts =
             RunParts { case, folder, provenance, simulation, observers, checkpoints, before_end, lock };
-        control.ranks.start_times()?;
+        control.ranks.start_times(&parts.folder.join(LOG_FILE))?;
         // Reading the checkpoint took about as long as writing one will.
         let mut run = Self { is_resumed: true, longest_save: read_time, ..Self::new(parts, reporter) };
         if resume.restart_outputs || (is_new_end && !rewinds) {

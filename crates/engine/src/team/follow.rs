@@ -9,7 +9,7 @@ use orrery_io::Limits;
 use orrery_particles::{bodies, lennard_jones};
 
 use super::planned_failure::fail_for_test;
-use super::{Command, FAREWELL, RankDevice, SentBackend, SharedSystem};
+use super::{Command, FAREWELL, SentBackend, SharedSystem, gather_devices};
 use crate::case::{Case, Physics};
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
@@ -59,7 +59,7 @@ fn follow_system(
         None => None,
     };
     let selected = ComputeDevice { device, reason: None };
-    RankDevice::new(&selected).gather(team)?;
+    gather_devices(team, &selected)?;
     fail_for_test(team)?;
     let device = selected.device.as_ref();
     match system {

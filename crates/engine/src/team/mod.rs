@@ -10,6 +10,7 @@
 mod follow;
 mod planned_failure;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -94,30 +95,15 @@ pub struct Ranks {
     ranks_on_device: u64,
     /// Time of the last check for stop requests.
     last_check: Arc<Mutex<Option<Instant>>>,
-    /// Devices of all ranks, once a system has been started.
-    devices: Arc<Mutex<Vec<RankDevice>>>,
+    /// Names of the devices of all ranks, once a system has been started.
+    devices: Arc<Mutex<Vec<String>>>,
 }
 
-/// Device of a rank, which it sends to the leader.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct RankDevice {
-    /// For example "cuda:0, NVIDIA H200".
-    name: String,
-    /// Kind on which the last bits of gravity depend, for example "cuda, NVIDIA H200".
-    kind: String,
-}
-
-impl RankDevice {
-    fn new(selected: &ComputeDevice) -> Self {
-        Self { name: selected.to_string(), kind: selected.kind() }
-    }
-
-    /// Sends the device of this rank to the leader. Returns all of them there.
-    fn gather(self, team: &Team) -> Result<Vec<Self>, ClusterError> {
-        let text = serde_json::to_vec(&self).unwrap_or_default();
-        let all = team.transport().gather(0, &text)?.unwrap_or_default();
-        Ok(all.iter().map(|text| serde_json::from_slice(text).unwrap_or_default()).collect())
-    }
+/// Sends the name of this rank's device, for example "cuda:0, NVIDIA H200", to the leader. Returns
+/// the names of all ranks there.
+fn gather_devices(team: &Team, selected: &ComputeDevice) -> Result<Vec<String>, ClusterError> {
+    let names = team.transport().gather(0, selected.to_string().as_bytes())?.unwrap_or_default();
+    Ok(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 impl Default for Ranks {
@@ -206,22 +192,17 @@ impl Ranks {
         }
         let backend = selected.device.as_ref().map(|device| device.properties().backend.into());
         self.team.lead(&Command::Start { backend, system: system() })?;
-        let devices = RankDevice::new(selected).gather(&self.team)?;
+        let devices = gather_devices(&self.team, selected)?;
         *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices;
         fail_for_test(&self.team)
     }
 
-    /// Reports the devices of all ranks, if there are several. Also warns about different devices
-    /// if results depend on them.
-    pub(crate) fn report_devices(&self, case: &Case, report: &mut ReportFn<'_>) {
+    /// Reports the devices of all ranks, if there are several.
+    pub(crate) fn report_devices(&self, report: &mut ReportFn<'_>) {
         let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(first) = devices.first() else { return };
-        let transport = self.team.transport().description();
-        let names: Vec<String> = devices.iter().map(|device| device.name.clone()).collect();
-        report(RunEvent::Ranks { transport: &transport, devices: &names });
-        let is_different = devices.iter().any(|device| device.kind != first.kind);
-        if is_different && matches!(case.physics, Physics::Gravity(_)) {
-            report(RunEvent::DifferentDevices);
+        if !devices.is_empty() {
+            let transport = self.team.transport().description();
+            report(RunEvent::Ranks { transport: &transport, devices: &devices });
         }
     }
 
@@ -240,8 +221,10 @@ impl Ranks {
         self.team.is_stop_requested().unwrap_or(false)
     }
 
-    /// Starts the times of all ranks.
-    pub(crate) fn start_times(&self) -> Result<(), EngineError> {
+    /// Starts the times of all ranks. Followers that fail from now on write their error to `log`.
+    pub(crate) fn start_times(&self, log: &Path) -> Result<(), EngineError> {
+        let log = std::path::absolute(log).unwrap_or_else(|_| log.to_owned());
+        self.team.set_failure_log(&log)?;
         Ok(self.team.start_times()?)
     }
 
@@ -305,7 +288,6 @@ mod tests {
     use orrery_cluster::threads;
 
     use super::*;
-    use crate::case::CaseSource;
     use crate::system::{Stamp, SystemError};
 
     #[test]
@@ -359,31 +341,6 @@ mod tests {
             });
             assert!(result.is_ok(), "{error}");
         }
-    }
-
-    #[test]
-    fn different_devices_are_reported_if_bits_depend_on_them() {
-        let load = |preset: &str| {
-            let source = CaseSource::from_argument(preset).unwrap();
-            Case::load(&source, &[]).unwrap()
-        };
-        let [bodies, plate] = ["plummer", "hot-plate"].map(load);
-        let ranks = Ranks::default();
-        let events_with = |case: &Case, kinds: [&str; 2]| {
-            let device = |kind: &str| RankDevice { name: format!("{kind}:0"), kind: kind.to_owned() };
-            *ranks.devices.lock().unwrap() = kinds.map(device).to_vec();
-            let mut events = Vec::new();
-            ranks.report_devices(case, &mut |event| {
-                events.push(match event {
-                    RunEvent::Ranks { devices, .. } => devices.join(" "),
-                    event => format!("{event:?}"),
-                });
-            });
-            events
-        };
-        assert_eq!(events_with(&bodies, ["cuda", "cuda"]), ["cuda:0 cuda:0"]);
-        assert_eq!(events_with(&bodies, ["cuda", "opencl"]), ["cuda:0 opencl:0", "DifferentDevices"]);
-        assert_eq!(events_with(&plate, ["cuda", "opencl"]), ["cuda:0 opencl:0"]);
     }
 
     #[test]

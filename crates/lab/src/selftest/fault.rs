@@ -68,6 +68,8 @@ fn run_child(device: &Device, waits: bool) -> Result<String, String> {
             .args(["selftest", CHECK_NAME])
             .env(CHILD_VARIABLE, device.label())
             .env("ORRERY_DEBUG", if waits { "1" } else { "0" })
+            // It is no rank, also if a launcher started this process.
+            .env(orrery_cluster::MPI_SWITCH, "off")
             .envs(orrery_device::child_environment())
             .output()
     };

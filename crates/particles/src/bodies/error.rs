@@ -45,10 +45,11 @@ pub enum BodiesError {
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// This rank cannot compute with the bits of rank 0.
-    #[error("rank {rank} computes with {found}, expected {expected} as on rank 0")]
+    #[error(
+        "this rank computes with {found} and rank 0 with {expected}, whose last bits differ; use devices and CPUs of \
+         one kind"
+    )]
     Hardware {
-        /// This rank.
-        rank: usize,
         /// Its device or instruction set.
         found: String,
         /// Device or instruction set of rank 0.

@@ -117,7 +117,6 @@ impl Follower<'_> {
                 Ok(DeviceSetup { device: device.clone(), strategy: leader.strategy })
             }
             device => Err(BodiesError::Hardware {
-                rank: self.share.rank(),
                 found: device.as_ref().map_or_else(|| "the CPU".to_owned(), hardware_text),
                 expected: leader.hardware.clone(),
             }),
@@ -171,10 +170,6 @@ impl Replica {
         if found == self.instruction_set {
             return Ok(());
         }
-        Err(BodiesError::Hardware {
-            rank: self.bodies.share.rank(),
-            found: found.to_owned(),
-            expected: self.instruction_set.clone(),
-        })
+        Err(BodiesError::Hardware { found: found.to_owned(), expected: self.instruction_set.clone() })
     }
 }

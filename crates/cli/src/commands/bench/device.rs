@@ -149,6 +149,8 @@ fn bench_builds(device: &Device) -> Result<Value, Failure> {
     let output = Command::new(program)
         .args(["bench", "direct", "--builds", "--no-tuned", "--device", &device.label()])
         .env("ORRERY_CACHE_DIR", &folder)
+        // It is no rank, also if a launcher started this process.
+        .env(orrery_cluster::MPI_SWITCH, "off")
         // The OpenCL drivers of NVIDIA and PoCL have their own caches.
         .env("CUDA_CACHE_DISABLE", "1")
         .env("POCL_KERNEL_CACHE", "0")
