@@ -1,6 +1,6 @@
 //! Tests of `bench scaling`, on threads with an OpenCL device such as PoCL, and under MPI.
 
-use crate::common::mpi::{INSTALLATIONS, Mpi};
+use crate::common::mpi::Mpi;
 use crate::common::{TestDir, error_of, text};
 use crate::devices::{check_80_columns, has_no_device, read_json, stdout_of};
 
@@ -57,15 +57,16 @@ fn bench_scaling_measures_threads_and_processes() {
     check_json(&dir, "heat");
 }
 
-/// Processes of one computer share memory for borders, and the benchmark measures this path.
+/// Processes of one computer share memory for borders and forces, and the benchmark measures this
+/// path.
 #[test]
 fn bench_scaling_measures_shared_memory_of_processes() {
     if has_no_device() || !cfg!(target_os = "linux") {
         return;
     }
-    for mpi in INSTALLATIONS {
+    for (mpi, physics, n) in [(Mpi::OpenMpi, "wave", "32"), (Mpi::Mpich, "gravity", "4096")] {
         let dir = TestDir::new();
-        let arguments = [&FLAGS[..], &["--physics", "wave", "-n", "32", "--device", "opencl:0"]].concat();
+        let arguments = [&FLAGS[..], &["--physics", physics, "-n", n, "--device", "opencl:0"]].concat();
         let Some(mut command) = mpi.command(2, &arguments, &[]) else { continue };
         let output = command.current_dir(dir.path("")).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));

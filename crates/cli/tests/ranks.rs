@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Backend, Device};
+use orrery_lab::tuning::Tuning;
 
 use crate::common::mpi::INSTALLATIONS;
 use crate::common::mpi::Mpi::{self, Mpich, OpenMpi};
@@ -222,44 +223,57 @@ pub fn opencl_device() -> Option<Device> {
 }
 
 /// Several devices of one process: first the same one twice, then all devices of PoCL, of which
-/// there are two here.
+/// there are three here.
 #[test]
 fn several_devices_give_the_files_of_one() {
     let Some(device) = opencl_device() else { return };
     let label = device.label();
     let is_pocl = device.properties().version.contains("PoCL");
-    for case in [&TREE, &HEAT, &WAVE, &FLUID] {
+    for case in [&DIRECT, &TREE, &HEAT, &WAVE, &FLUID] {
         let dir = TestDir::new();
         run_in_parts_alone(&dir, case, &label, "one");
         let twice = format!("{label},{label}");
-        let all = if is_pocl { "opencl:all" } else { &twice };
+        let (all, count) = if is_pocl { ("opencl:all", 3) } else { (twice.as_str(), 2) };
         let mut arguments = run_words(case, "several", case.early_end);
         arguments.extend(words(&["--device", &twice, "--threads", "1"]));
         let resume = words(&["resume", "several", "--end", case.end, "--device", all, "--threads", "3"]);
-        for arguments in [arguments, resume] {
+        for (arguments, ranks) in [(arguments, 2), (resume, count)] {
             let mut command = dir.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-            let output = command.env("POCL_DEVICES", "pthread pthread").output().unwrap();
+            let output = command.env("POCL_DEVICES", "pthread pthread pthread").output().unwrap();
             let stdout = assert_success(&output);
-            assert!(stdout.contains("\nranks: 2 (threads), "), "{stdout}");
+            assert!(stdout.contains(&format!("\nranks: {ranks} (threads), ")), "{stdout}");
         }
         assert_same_files(&dir, "several", "one");
     }
 }
 
-/// Processes that compute on one device. Their borders pass through memory that they share.
+/// Processes that compute on devices, which they get in turn. Their messages pass through memory
+/// that they share.
 #[test]
 fn processes_with_devices_give_the_files_of_one() {
     let Some(device) = opencl_device() else { return };
     let label = device.label();
-    for (case, runs) in [(&HEAT, [(OpenMpi, 2), (Mpich, 3)]), (&WAVE, [(OpenMpi, 3), (Mpich, 2)])] {
+    let is_pocl = device.properties().version.contains("PoCL");
+    for (case, runs) in [
+        (&DIRECT, &[(Mpich, 3)][..]),
+        (&TREE, &[(OpenMpi, 2), (Mpich, 3)]),
+        (&HEAT, &[(OpenMpi, 2), (Mpich, 3)]),
+        (&WAVE, &[(OpenMpi, 3), (Mpich, 2)]),
+        (&FLUID, &[(OpenMpi, 3), (Mpich, 2)]),
+    ] {
         let dir = TestDir::new();
         run_alone(&dir, case, &label, "one", case.end);
-        for (mpi, ranks) in runs {
+        for &(mpi, ranks) in runs {
             let out = format!("out-{ranks}");
-            let arguments = [run_words(case, &out, case.end), words(&["--device", &label])].concat();
-            let Some(output) = launch(&dir, mpi, ranks, &arguments, &[]) else { continue };
+            let arguments = [run_words(case, &out, case.end), words(&["--device", "opencl"])].concat();
+            let variables = [("POCL_DEVICES", "pthread pthread")];
+            let Some(output) = launch(&dir, mpi, ranks, &arguments, &variables) else { continue };
             let stdout = assert_success(&output);
-            assert!(stdout.contains(&format!("\nranks: {ranks} (")), "{stdout}");
+            let line = stdout.lines().find(|line| line.starts_with("ranks: ")).unwrap_or_default();
+            for rank in 0..ranks {
+                let expected = format!("{rank} on opencl:{}, ", rank % 2);
+                assert!(!is_pocl || line.contains(&expected), "{expected}: {stdout}");
+            }
             assert_same_files(&dir, &out, "one");
         }
     }
@@ -322,6 +336,52 @@ fn other_commands_are_executed_by_rank_0() {
         let stdout = assert_success(&output);
         assert_eq!(stdout.matches("# 2 ranks, on rank 0:\n# device: ").count(), 1, "{stdout}");
     }
+}
+
+/// Ranks with different commands would compute the case of rank 0, or wait for one another.
+#[test]
+fn different_commands_are_refused() {
+    let dir = TestDir::new();
+    let before = dir.content();
+    let Some(mut command) = Mpich.command(2, words(&["presets"]), &[]) else { return };
+    let other = [":", "-n", "1", env!("CARGO_BIN_EXE_orrery"), "run", "two words", "--device", "cpu"];
+    let output = end_of(command.args(other).current_dir(dir.path("")));
+    let stderr = text(&output.stderr);
+    let message = "rank 0 executes 'orrery presets', rank 2 executes 'orrery run 'two words' --device cpu'; expected \
+                   one command. Set ORRERY_MPI=off for independent runs";
+    assert_eq!((output.status.code(), count(&output, message)), (Some(2), 1), "{stderr}");
+    assert!(dir.content() == before);
+
+    let off = [("ORRERY_MPI", "off")];
+    let Some(mut command) = Mpich.command(2, words(&["presets"]), &off) else { return };
+    let other = [":", "-n", "1", "env", "ORRERY_MPI=off", env!("CARGO_BIN_EXE_orrery"), "schema"];
+    let output = end_of(command.args(other).current_dir(dir.path("")));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!([count(&output, "galaxy-collision"), count(&output, "json-schema.org")], [2, 1]);
+}
+
+/// Rank 0 warns about a damaged file with tuned strategies. The others print nothing.
+#[test]
+fn only_rank_0_prints_warnings() {
+    let Some(device) = opencl_device() else { return };
+    let dir = TestDir::new();
+    let cache = dir.path("cache");
+    let alone = |cache: &Path| {
+        let arguments = run_words(&HEAT, "one", HEAT.end);
+        let arguments = [arguments, words(&["--device", &device.label(), "--force"])].concat();
+        let mut command = dir.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        command.env("ORRERY_CACHE_DIR", cache).output().unwrap()
+    };
+    assert!(alone(&cache).status.success());
+    let Some(tuning) = Tuning::file_path(&device) else { return };
+    std::fs::create_dir_all(cache.join("tuning")).unwrap();
+    std::fs::write(cache.join("tuning").join(tuning.file_name().unwrap()), "no tuning").unwrap();
+    assert_eq!(count(&alone(&cache), "warning: "), 1);
+    let arguments = run_words(&HEAT, "three", HEAT.end);
+    let arguments = [arguments, words(&["--device", &device.label()])].concat();
+    let variables = [("ORRERY_CACHE_DIR", cache.to_str().unwrap())];
+    let Some(output) = launch(&dir, Mpich, 3, &arguments, &variables) else { return };
+    assert_eq!(count(&output, "warning: "), 1, "{}", text(&output.stderr));
 }
 
 /// An error or a panic of a follower ends all ranks with its message, before anything is written.

@@ -74,6 +74,36 @@ pub fn check_device_memory(transport: &Transport, device: &Device) -> Result<(),
     }
 }
 
+/// Length of a message whose count does not fit into 32 bits with a sign.
+const HUGE: usize = (1 << 31) + 5;
+
+/// Checks that a message of more than 2^31 bytes passes from the first to the last rank. It needs
+/// 2 GiB there, so it is not one of [`CHECKS`]. All ranks must call it.
+pub fn check_huge_message(transport: &Transport) -> Result<(), String> {
+    // Around the ends of the chunks of MPI, and at both ends of the message.
+    let marked = [0, (1 << 30) - 1, 1 << 30, (1 << 31) - 1, 1 << 31, HUGE - 1];
+    let last = transport.size() - 1;
+    if transport.rank() == 0 {
+        let mut message = vec![0; HUGE];
+        for (number, &at) in marked.iter().enumerate() {
+            message[at] = number as u8 + 1;
+        }
+        let send = transport.start_send(last, TAG, message).map_err(|e| e.to_string())?;
+        send.wait().map_err(|e| e.to_string())?;
+    }
+    if transport.rank() < last {
+        return Ok(());
+    }
+    let message = transport.receive(0, TAG).map_err(|e| e.to_string())?;
+    let found = marked.map(|at| message.get(at).copied());
+    let zeros = message.iter().filter(|byte| **byte == 0).count();
+    if (message.len(), zeros) != (HUGE, HUGE - marked.len()) || found != [1, 2, 3, 4, 5, 6].map(Some) {
+        let len = message.len();
+        return Err(format!("found {len} bytes, {zeros} zeros and {found:?}, expected {HUGE} bytes"));
+    }
+    Ok(())
+}
+
 const TAG: Tag = Tag::new(7);
 
 /// Bytes of a message, which depend on sender, receiver and number.

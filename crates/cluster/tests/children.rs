@@ -44,6 +44,18 @@ fn compute_long() -> Result<(), String> {
     Err("was not ended".to_owned())
 }
 
+/// Rank 0 sends a message of more than 2^31 bytes. Its pages are zero and need no memory, except
+/// those with a number.
+#[test]
+#[ignore = "runs as a child"]
+fn huge_message() {
+    run_process(|transport| {
+        conformance::check_huge_message(transport)?;
+        println!("passed: {transport:?}");
+        Ok(())
+    });
+}
+
 #[test]
 #[ignore = "runs as a child"]
 fn conformance() {

@@ -248,10 +248,9 @@ fn check_panics(scenario: &FaultScenario) {
         let message = format!("error: rank {rank} of {}: panicked at ", group.1);
         assert_eq!(stderr.matches(&message).count(), 1, "{group:?}: {stderr}");
         assert_eq!(stderr.matches("planned panic").count(), 1, "{group:?}: {stderr}");
-        if rank == 0 {
-            let log = fs::read_to_string(trial.out().join("run.log")).unwrap();
-            assert_eq!(log.matches("error: panicked at ").count(), 1, "{group:?}: {log}");
-        }
+        let log = fs::read_to_string(trial.out().join("run.log")).unwrap();
+        let logged = if rank == 0 { "error: panicked at " } else { message.as_str() };
+        assert_eq!(log.matches(logged).count(), 1, "{group:?}: {log}");
         let step = trial.resume_and_compare().unwrap();
         assert!(step < STEPS, "{group:?}: {step}");
     }
@@ -330,7 +329,7 @@ fn ranks_of_one_process_resume_after_faults() {
     let label = device.label();
     let list = format!("{label},{label}");
     let more = ["--quiet", "--resume", "--device", &list];
-    for case in [&TREE, &HEAT, &WAVE, &FLUID] {
+    for case in [&DIRECT, &TREE, &HEAT, &WAVE, &FLUID] {
         let (sets, name) = (sets_of(case), case.preset);
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         let scenario = FaultScenario::on_device(&label, name, &sets);

@@ -19,6 +19,15 @@ fn threads_pass_the_conformance_suite() {
     }
 }
 
+/// The message is moved, so its pages need no memory.
+#[test]
+fn messages_above_2_gib_arrive() {
+    let result = run(2, |transport| {
+        conformance::check_huge_message(transport).map_err(|message| transport.abort(&message))
+    });
+    assert_eq!(result, Ok(vec![(), ()]));
+}
+
 /// Threads pass handles of buffers instead, see [`Transport::send_value`].
 #[test]
 fn threads_do_not_accept_device_memory() {
