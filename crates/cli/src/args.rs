@@ -159,13 +159,13 @@ fn run_after_help() -> String {
 pub struct CommonRunArgs {
     /// Device: auto, cpu, cuda, cuda:1, opencl or opencl:1. With auto, a new run uses the first
     /// GPU, or the CPU if there is none, and a resumed run uses the same device as before. Several
-    /// devices share the run: cuda:0,cuda:1 or cuda:all
+    /// devices share the run: cuda:0,cuda:1 or cuda:all. Ranks of mpirun get them in turn
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_run_devices)]
     pub device: RunDevices,
     /// Do not use the strategies found by orrery tune. A resumed run keeps its strategy
     #[arg(long)]
     pub no_tuned: bool,
-    /// Number of CPU threads, under mpirun per rank [default: all cores]
+    /// Number of CPU threads of each rank [default: all cores, divided by the ranks on them]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
     pub threads: Option<u32>,
     /// Write a checkpoint and exit before this wall-clock limit: 90min, 2h, 23:59:00, 1-12:00:00

@@ -169,7 +169,7 @@ pub enum ClusterError {
         version: String,
         /// Size of the library's communicator.
         found: usize,
-        /// What the user can do.
+        /// Advice for the user.
         advice: &'static str,
     },
 

@@ -17,6 +17,45 @@ fn fill_kernel(device: &Device, block_size: u32, offset: i32) -> Kernel {
     device.build(&test_file(FILL), &definitions, Math::Precise).unwrap().kernel("fill").unwrap()
 }
 
+/// A launch on PoCL that is wider than all before of its kernel starts when all others have ended,
+/// because PoCL 3.1 can abort the process otherwise. Other launches overlap.
+#[test]
+fn the_widest_launch_on_pocl_runs_alone() {
+    common::run_child("kernels::child_overlaps_launches", &[]);
+}
+
+/// In a child process, where no other test launches kernels.
+#[test]
+#[ignore = "run by `the_widest_launch_on_pocl_runs_alone`"]
+fn child_overlaps_launches() {
+    let text = "KERNEL(32) count(GLOBAL int* x, int rounds)
+{
+    const int i = BLOCK_INDEX * 32 + THREAD;
+    for (int round = 0; round < rounds; round++)
+        x[i] = (x[i] * 5 + 1) & 0xffff;
+}
+";
+    for device in test_devices().iter().filter(|device| device.properties().version.contains("PoCL")) {
+        let kernel = device.build(&test_file(text), &[], Math::Precise).unwrap().kernel("count").unwrap();
+        let (long, short) = (device.new_queue().unwrap(), device.new_queue().unwrap());
+        let values = [1, 2].map(|_| device.zeros::<i32>(32 * 16).unwrap());
+        short.launch(&kernel, 4, 32, &[(&values[1]).into(), 1.into()]).unwrap();
+        for (blocks, is_widest) in [(3, false), (5, true), (5, false), (16, true)] {
+            long.launch(&kernel, 1, 32, &[(&values[0]).into(), 8_000_000.into()]).unwrap();
+            let end = long.record().unwrap();
+            assert!(!end.is_done().unwrap());
+            short.launch(&kernel, blocks, 32, &[(&values[1]).into(), 1.into()]).unwrap();
+            assert_eq!(end.is_done().unwrap(), is_widest, "{blocks} blocks");
+            long.finish().unwrap();
+        }
+        short.finish().unwrap();
+        let found = values[1].to_vec().unwrap();
+        // 0, 1, 6, 31, ... after 0, 1, 2, 3, ... launches.
+        let launches = |k: usize| [4, 3, 5, 5, 16].iter().filter(|blocks| k < 32 * **blocks).count();
+        assert!(found.iter().enumerate().all(|(k, value)| *value == [0, 1, 6, 31, 156, 781][launches(k)]));
+    }
+}
+
 #[test]
 fn an_error_in_the_source_names_file_and_line() {
     for device in test_devices() {

@@ -1,11 +1,14 @@
 //! Messages between the memory of devices.
 //!
-//! | path | possible for | copies and messages |
-//! |---|---|---|
-//! | direct | ranks of one process on the same device, or on CUDA devices | the sender passes the handle of its buffer and an event, and the receiver's queue copies behind that event; hosts do not wait |
-//! | on device | CUDA devices and a CUDA-aware MPI library | MPI sends from device memory when it is complete |
-//! | shared | processes of one computer | the sender's device copies to page-locked memory that both map ([`shared`]), MPI sends its name, and the receiver's device copies from it |
-//! | staged | all others | both ends copy through page-locked memory, and MPI sends it |
+//! - **Direct**, for ranks of one process on the same device or on CUDA devices. The sender passes
+//!   the handle of its buffer and an event, and the receiver's queue copies behind that event. Hosts
+//!   do not wait for devices.
+//! - **On device**, for CUDA devices and a CUDA-aware MPI library. MPI sends from device memory
+//!   when it is complete.
+//! - **Shared**, for processes of one computer. The sender's device copies to page-locked memory
+//!   that both processes map ([`shared`]), MPI sends its name, and the receiver's device copies
+//!   from it.
+//! - **Staged**, for all others. Both ends copy through page-locked memory, and MPI sends it.
 //!
 //! Each pair of ranks uses the first path that is possible, the same on both ends.
 //!
@@ -402,7 +405,7 @@ impl<T: Element + Pod> DeviceLinks<T> {
     fn find_others(&mut self, ranks: &[usize], offers_shared: bool, len: usize) -> Result<(), LinkError> {
         let is_cuda = self.device.properties().backend == Backend::Cuda;
         let takes_device_memory = is_cuda && self.transport.is_cuda_aware();
-        // MPI with device memory is faster than shared memory between devices with NVLink.
+        // A CUDA-aware library can copy between devices without the host.
         let has_shared = offers_shared && !takes_device_memory && !ranks.is_empty();
         let memory = if has_shared { self.shared.offer(len) } else { None };
         let offer = Offer { takes_device_memory, memory }.to_bytes();
@@ -439,7 +442,7 @@ impl<T: Element + Pod> DeviceLinks<T> {
     }
 }
 
-/// What a rank can use besides messages through page-locked memory.
+/// Paths of a rank besides messages through page-locked memory.
 #[derive(Debug, PartialEq)]
 struct Offer {
     takes_device_memory: bool,

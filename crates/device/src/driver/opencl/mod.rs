@@ -5,6 +5,7 @@ mod arguments;
 mod find;
 mod log;
 mod memory;
+mod pocl;
 mod textures;
 
 use std::ffi::CString;
@@ -54,6 +55,7 @@ struct OpenCl {
     /// Locked during a launch, because arguments are set one by one on a kernel object that threads
     /// share.
     launch_lock: Mutex<()>,
+    is_pocl: bool,
     waits_after_launch: bool,
     /// Whether the driver caches compiled kernels on disk. Then this crate does not.
     has_kernel_cache: bool,
@@ -123,8 +125,8 @@ impl OpenCl {
         let info_error = |error: ClError| new_fault("clGetDeviceInfo", error.0);
         let config = device.single_fp_config().map_err(info_error)?;
         let is_pocl = device.version().map_err(info_error)?.to_lowercase().contains("pocl");
-        // PoCL 5.0 miscounts its compiled kernels and aborts if threads launch while other launches
-        // run.
+        // PoCL 5.0 aborts if threads launch while other launches run. Whether `pocl` is enough for it
+        // was not tried.
         let waits_after_launch = is_pocl && device.driver_version().map_err(info_error)?.starts_with("5.");
         // PoCL has a cache unless this variable turns it off. A request for the binary would make
         // it compile every kernel twice: for any block size, and at the first launch for the actual
@@ -143,6 +145,7 @@ impl OpenCl {
             memory,
             largest_buffer: device.max_mem_alloc_size().map_err(info_error)?,
             launch_lock: Mutex::new(()),
+            is_pocl,
             waits_after_launch,
             has_kernel_cache,
             texture_limits: textures::read_limits(device, context),
@@ -208,6 +211,9 @@ impl Driver for OpenCl {
     fn new_queue(&self) -> Result<Handle, Fault> {
         let queue = create_queue(self.context, self.device)?;
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        if self.is_pocl {
+            pocl::add_queue(queue);
+        }
         Ok(to_handle(queue))
     }
 
@@ -216,6 +222,9 @@ impl Driver for OpenCl {
         // Wait here, because `finish_all` cannot wait for a queue that was released.
         let _ = queues::finish(queue);
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != queue);
+        if self.is_pocl {
+            pocl::remove_queue(queue);
+        }
         // SAFETY: see above.
         let _ = unsafe { queues::release_command_queue(queue) };
     }
@@ -336,6 +345,9 @@ impl Driver for OpenCl {
     }
 
     unsafe fn free_function(&self, function: Handle) {
+        if self.is_pocl {
+            pocl::remove_kernel(kernel_of(function));
+        }
         // SAFETY: see above. Queued launches have their own reference.
         let _ = unsafe { kernels::release_kernel(kernel_of(function)) };
     }
@@ -398,20 +410,27 @@ impl Driver for OpenCl {
         // SAFETY: see above. OpenCL copies the arguments.
         let _ranges = unsafe { arguments::set_arguments(kernel, arguments, dynamic_shared) }?;
         let dimensions = if grid.z > 1 || block.z > 1 { 3 } else { 1 + u32::from(grid.y > 1 || block.y > 1) };
-        // SAFETY: see above.
-        let launched = unsafe {
-            queues::enqueue_nd_range_kernel(
-                queue_of(queue),
-                kernel,
-                dimensions,
-                ptr::null(),
-                threads.as_ptr(),
-                block_size.as_ptr(),
-                0,
-                ptr::null(),
-            )
+        let enqueue = || {
+            // SAFETY: see above.
+            let launched = unsafe {
+                queues::enqueue_nd_range_kernel(
+                    queue_of(queue),
+                    kernel,
+                    dimensions,
+                    ptr::null(),
+                    threads.as_ptr(),
+                    block_size.as_ptr(),
+                    0,
+                    ptr::null(),
+                )
+            };
+            check_queued("clEnqueueNDRangeKernel", launched)
         };
-        check_queued("clEnqueueNDRangeKernel", launched)?;
+        if self.is_pocl {
+            pocl::launch(queue_of(queue), kernel, block_size, threads, enqueue)?;
+        } else {
+            enqueue()?;
+        }
         if self.waits_after_launch {
             queues::finish(queue_of(queue)).map_err(|code| new_fault("clFinish", code))?;
         }

@@ -63,8 +63,8 @@ impl GhostCounts {
         ranges_of(&self.received, words)
     }
 
-    /// Exchanges `words` numbers per ghost between hosts. The numbers of all ranks follow one another
-    /// in `outgoing` and `incoming`.
+    /// Exchanges `words` numbers per ghost between hosts. The numbers of all ranks follow one
+    /// another in `outgoing` and `incoming`.
     pub(in crate::lennard_jones) fn exchange(
         &self,
         transport: &Transport,
