@@ -1,8 +1,8 @@
 //! Messages between the memory of devices.
 //!
 //! - **Direct**, for ranks of one process on the same device or on CUDA devices. The sender passes
-//!   the handle of its buffer and an event, and the receiver's queue copies behind that event. Hosts
-//!   do not wait for devices.
+//!   the handle of its buffer and an event, and the receiver's queue copies behind that event.
+//!   Hosts do not wait for devices.
 //! - **On device**, for CUDA devices and a CUDA-aware MPI library. MPI sends from device memory
 //!   when it is complete.
 //! - **Shared**, for processes of one computer. The sender's device copies to page-locked memory
