@@ -50,7 +50,7 @@ impl Failure {
     pub fn is_mistake(&self) -> bool {
         match self {
             Self::Engine(error) => error.is_user_error(),
-            Self::Input(_) | Self::Usage(_) => true,
+            Self::Input(_) | Self::Usage(_) | Self::Cluster(ClusterError::Switch { .. }) => true,
             // The user gave an unknown file extension or a missing folder. A full disk is not the
             // user's mistake.
             Self::Output(error) => error.system_cause().is_none() || error.is_bad_path(),

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Name of the threads of followers.
 const FOLLOWER_THREAD: &str = "follower";
 
-/// Whether this process follows rank 0 of another one.
+/// Set if rank 0 is another process.
 static IS_FOLLOWER: AtomicBool = AtomicBool::new(false);
 
 /// Message of the panic of a thread whose panics are recorded.

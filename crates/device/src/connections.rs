@@ -43,8 +43,8 @@ fn has_control(folder: &Path) -> bool {
     folder.join("control").exists()
 }
 
-/// Returns the number of NVIDIA cards of this computer. The driver is not used, because it reads
-/// the variable when it is initialised.
+/// Returns the number of NVIDIA cards of this computer, as far as this process sees their files.
+/// The driver is not used, because it reads the variable when it is initialised.
 fn card_count() -> usize {
     let names = fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.filter(|name| is_card(&name.to_string_lossy())).count()
@@ -84,12 +84,8 @@ mod tests {
         assert!(has_control(folder.path()));
     }
 
-    /// Test programs have several threads, so the environment does not change.
     #[test]
-    fn the_environment_of_several_threads_is_not_changed() {
-        let other = std::thread::spawn(is_single_thread);
-        assert!(!other.join().unwrap());
-        limit_if_shared(1000);
-        assert!(std::env::var_os(CONNECTIONS).is_none());
+    fn other_threads_are_noticed() {
+        assert!(!std::thread::spawn(is_single_thread).join().unwrap());
     }
 }

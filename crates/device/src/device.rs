@@ -115,20 +115,20 @@ impl Device {
     /// ranks get the devices in turn: with two CUDA devices and four ranks, `Cuda(None)` is cuda:1
     /// for the ranks 1 and 3.
     pub fn open_for_rank(choice: DeviceChoice, local_rank: usize) -> Result<Option<Self>, DeviceError> {
-        let in_turn = |indices| in_turn(indices, local_rank);
+        let index_of_rank = |indices| in_turn(indices, local_rank);
         match choice {
             DeviceChoice::Cuda(None) | DeviceChoice::OpenCl(None) => {
                 let backend =
                     if choice == DeviceChoice::Cuda(None) { Backend::Cuda } else { Backend::OpenCl };
-                let index = in_turn(Self::indices(backend)?);
+                let index = index_of_rank(Self::indices(backend)?);
                 Self::open_numbered(choice, backend, index).map(Some)
             }
             DeviceChoice::Auto => {
-                let cuda = in_turn((0..device_count(Backend::Cuda).unwrap_or(0)).collect());
+                let cuda = index_of_rank((0..device_count(Backend::Cuda).unwrap_or(0)).collect());
                 let cuda = cuda.and_then(|index| Self::open_index(Backend::Cuda, index).ok());
                 Ok(cuda.or_else(|| {
                     let has_f64 = |device: &Self| device.properties().has_f64;
-                    let index = in_turn(opencl::gpu_indices())?;
+                    let index = index_of_rank(opencl::gpu_indices())?;
                     Self::open_index(Backend::OpenCl, index).ok().filter(has_f64)
                 }))
             }
@@ -451,7 +451,6 @@ impl Device {
     }
 }
 
-/// Returns the number of devices of a backend, or why it has none.
 /// Returns the index for a rank if ranks get the devices in turn.
 fn in_turn(indices: Vec<usize>, local_rank: usize) -> Option<usize> {
     match indices.len() {
@@ -460,6 +459,7 @@ fn in_turn(indices: Vec<usize>, local_rank: usize) -> Option<usize> {
     }
 }
 
+/// Returns the number of devices of a backend, or why it has none.
 fn device_count(backend: Backend) -> Result<usize, String> {
     let found = match backend {
         Backend::Cuda => cuda::device_count(),

@@ -41,7 +41,7 @@ fn child_overlaps_launches() {
         let values = [1, 2].map(|_| device.zeros::<i32>(32 * 16).unwrap());
         short.launch(&kernel, 4, 32, &[(&values[1]).into(), 1.into()]).unwrap();
         for (blocks, is_widest) in [(3, false), (5, true), (5, false), (16, true)] {
-            long.launch(&kernel, 1, 32, &[(&values[0]).into(), 8_000_000.into()]).unwrap();
+            long.launch(&kernel, 1, 32, &[(&values[0]).into(), 20_000_000.into()]).unwrap();
             let end = long.record().unwrap();
             assert!(!end.is_done().unwrap());
             short.launch(&kernel, blocks, 32, &[(&values[1]).into(), 1.into()]).unwrap();

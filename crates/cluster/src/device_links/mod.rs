@@ -22,6 +22,7 @@
 //! A message that a receiver can only send after its copy proves that. Two buffers that take turns
 //! and a message in each direction per round are enough, because queues are in order.
 
+mod paths;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -30,55 +31,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use orrery_device::{Backend, Buffer, Device, DeviceError, Element, Event, Pinned, Queue, SharedName};
-use serde::Serialize;
+use orrery_device::{Buffer, Device, DeviceError, Element, Event, Pinned, Queue};
 use thiserror::Error;
 
 use crate::error::ClusterError;
+use crate::request::SendRequest;
 use crate::tag::Tag;
 use crate::transport::Transport;
+pub use paths::{AllowedPaths, MessagePath};
 use shared::SharedMessages;
-
-/// Path of messages from one rank to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MessagePath {
-    /// Messages from and to ordinary memory, for ranks on CPUs.
-    Messages,
-    /// Copies from device to device, within a process.
-    Direct,
-    /// Messages from and to the memory of CUDA devices.
-    OnDevice,
-    /// Page-locked memory that two processes share.
-    Shared,
-    /// Messages from and to page-locked memory.
-    Staged,
-}
-
-impl MessagePath {
-    /// All paths.
-    pub const ALL: [Self; 5] = [Self::Messages, Self::Direct, Self::OnDevice, Self::Shared, Self::Staged];
-
-    /// Returns a description for reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Messages => "messages",
-            Self::Direct => "from device to device",
-            Self::OnDevice => "messages in device memory",
-            Self::Shared => "shared page-locked memory",
-            Self::Staged => "messages through page-locked memory",
-        }
-    }
-
-    /// Returns the paths of all ranks, each once. `own` are those of this rank. All ranks must call
-    /// it.
-    pub fn of_all_ranks(transport: &Transport, own: &[Self]) -> Result<Vec<Self>, ClusterError> {
-        let used = Self::ALL.map(|path| u8::from(own.contains(&path)));
-        let used = transport.all_reduce(&used, u8::max)?;
-        let used_paths = Self::ALL.into_iter().zip(used).filter(|(_, used)| *used > 0);
-        Ok(used_paths.map(|(path, _)| path).collect())
-    }
-}
 
 /// An error of a device or of a transport.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -100,23 +61,6 @@ pub struct DeviceMessage {
     pub tag: Tag,
     /// Elements that are sent or received, equally many on both ends.
     pub range: Range<usize>,
-}
-
-/// Paths that a rank may use. A pair of ranks uses those that both may.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AllowedPaths {
-    /// Copies from device to device, between threads.
-    pub direct: bool,
-    /// Shared page-locked memory.
-    pub shared: bool,
-}
-
-impl AllowedPaths {
-    /// Returns the paths for a transport. Threads need no shared memory, but tests use it between
-    /// them.
-    pub fn for_transport(transport: &Transport) -> Self {
-        Self { direct: !transport.is_mpi(), shared: transport.is_mpi() }
-    }
 }
 
 /// Connections between the memory of this rank's device and that of other ranks.
@@ -163,7 +107,16 @@ enum Content {
 /// Copy of a range in host memory.
 struct HostCopy {
     range: Range<usize>,
+    /// Ranks that get it. A rank gets a slot once per round.
+    ranks: Vec<usize>,
     copied: Event,
+}
+
+/// Notices of a round that are being sent.
+struct Notices {
+    sends: Vec<SendRequest>,
+    /// Receivers of new shared memory, which confirm that they have opened it.
+    confirming: Vec<usize>,
 }
 
 /// Indices of [`Round::copies`].
@@ -190,7 +143,7 @@ impl<T: Element + Pod> DeviceLinks<T> {
         Self::with_paths(device, transport, ranks, len, AllowedPaths::for_transport(transport))
     }
 
-    /// As [`Self::new`], with a choice of paths. For tests and comparisons.
+    /// Connects as [`Self::new`] does, with a choice of paths, for tests and comparisons.
     pub fn with_paths(
         device: &Device,
         transport: &Transport,
@@ -248,18 +201,19 @@ impl<T: Element + Pod> DeviceLinks<T> {
                 }
                 MessagePath::OnDevice => Content::OnDevice,
                 MessagePath::Shared => {
-                    let values = from.range(range.clone())?;
+                    let values = from.range(range)?;
                     let copy = |slot| self.shared.copy(queue, slot, values);
-                    Content::Shared(copy_once(&mut round.copies[IN_SHARED], range, copy)?)
+                    Content::Shared(copy_once(&mut round.copies[IN_SHARED], &message, copy)?)
                 }
-                MessagePath::Staged | MessagePath::Messages => {
-                    let values = from.range(range.clone())?;
+                MessagePath::Staged => {
+                    let values = from.range(range)?;
                     let copy = |slot| {
                         let memory = reserve(&self.device, &mut self.outgoing, slot, values.len())?;
                         queue.read_async(values, memory.first(values.len()))
                     };
-                    Content::Staged(copy_once(&mut round.copies[IN_STAGED], range, copy)?)
+                    Content::Staged(copy_once(&mut round.copies[IN_STAGED], &message, copy)?)
                 }
+                MessagePath::Messages => unreachable!("a path between hosts"),
             };
             round.sent.push(Sent { message, content });
         }
@@ -279,7 +233,7 @@ impl<T: Element + Pod> DeviceLinks<T> {
         messages: &[DeviceMessage],
     ) -> Result<(), LinkError> {
         let round = self.round.take().expect("a round was started");
-        let confirming = self.exchange(round, to, messages)?;
+        let mut notices = self.exchange(round, to, messages)?;
         let mut staged = 0;
         for message in messages {
             let (from, tag, target) = (message.rank, message.tag, to.range(message.range.clone())?);
@@ -294,24 +248,26 @@ impl<T: Element + Pod> DeviceLinks<T> {
                     let notice = self.transport.receive(from, tag)?;
                     let (place, is_new) = self.shared.open(from, tag, &notice)?;
                     if is_new {
-                        self.transport.start_send(from, Tag::LINKS, Vec::new())?.wait()?;
+                        notices.sends.push(self.transport.start_send(from, Tag::LINKS, Vec::new())?);
                     }
-                    let memory = self.shared.received(from, tag, place, target.len())?;
+                    let memory = self.shared.received(place, tag, target.len())?;
                     queue.write_async(target, memory.first(target.len()))?;
                 }
-                MessagePath::Staged | MessagePath::Messages => {
+                MessagePath::Staged => {
                     queue.write_async(target, self.incoming[staged].first(target.len()))?;
                     staged += 1;
                 }
+                MessagePath::Messages => unreachable!("a path between hosts"),
             }
         }
-        for rank in confirming {
+        for rank in notices.confirming {
             self.transport.receive(rank, Tag::LINKS)?;
         }
-        Ok(())
+        // MPI may complete a send only when its receiver is ready, so all receives come first.
+        Ok(notices.sends.into_iter().try_for_each(|send| send.wait())?)
     }
 
-    /// Ends a round whose messages nobody needs, so that they do not reach the next user of these
+    /// Ends a round that is not finished, so that its messages do not reach the next user of these
     /// ranks. `messages` are the ranks and tags of those that this rank would receive.
     pub fn discard(&mut self, messages: impl IntoIterator<Item = (usize, Tag)>) {
         if self.round.take().is_none() {
@@ -327,14 +283,13 @@ impl<T: Element + Pod> DeviceLinks<T> {
     }
 
     /// Exchanges messages of MPI: contents, or notices that shared memory has the contents. All
-    /// receives are started before the first wait. Returns the receivers of new shared memory,
-    /// which confirm that they have opened it.
+    /// receives are started before the first wait.
     fn exchange(
         &mut self,
         round: Round<T>,
         to: &Buffer<T>,
         messages: &[DeviceMessage],
-    ) -> Result<Vec<usize>, LinkError> {
+    ) -> Result<Notices, LinkError> {
         let path_of = |message: &DeviceMessage| self.paths[message.rank];
         let is_staged = |message: &DeviceMessage| path_of(message) == Some(MessagePath::Staged);
         for (slot, message) in messages.iter().filter(|message| is_staged(message)).enumerate() {
@@ -342,7 +297,7 @@ impl<T: Element + Pod> DeviceLinks<T> {
         }
         let Round { from, done, sent, copies } = &round;
         let (transport, outgoing, shared) = (&self.transport, &self.outgoing, &mut self.shared);
-        let (mut notices, mut confirming) = (Vec::new(), Vec::new());
+        let mut notices = Notices { sends: Vec::new(), confirming: Vec::new() };
         let mut incoming = self.incoming.iter_mut();
         transport.exchange(|exchange| {
             for message in messages {
@@ -369,8 +324,8 @@ impl<T: Element + Pod> DeviceLinks<T> {
                     Content::Shared(slot) => {
                         copies[IN_SHARED][slot].copied.wait()?;
                         let notice = shared.notice(rank, slot);
-                        notices.push(transport.start_send(rank, tag, notice.bytes)?);
-                        confirming.extend(notice.is_confirmed.then_some(rank));
+                        notices.sends.push(transport.start_send(rank, tag, notice.bytes)?);
+                        notices.confirming.extend(notice.is_confirmed.then_some(rank));
                     }
                     Content::Staged(slot) => {
                         copies[IN_STAGED][slot].copied.wait()?;
@@ -380,99 +335,29 @@ impl<T: Element + Pod> DeviceLinks<T> {
             }
             Ok::<_, LinkError>(())
         })?;
-        notices.into_iter().try_for_each(|notice| notice.wait())?;
-        Ok(confirming)
+        Ok(notices)
     }
 
     fn path_to(&self, rank: usize) -> MessagePath {
         self.paths[rank].unwrap_or_else(|| panic!("rank {rank} is not connected"))
     }
-
-    /// Finds the threads whose memory this rank can copy from.
-    fn find_direct(&mut self, ranks: &[usize], is_allowed: bool) -> Result<(), LinkError> {
-        let offer = || is_allowed.then(|| self.device.clone());
-        ranks.iter().try_for_each(|rank| self.transport.send_value(*rank, Tag::LINKS, offer()))?;
-        for &rank in ranks {
-            let other: Option<Device> = self.transport.receive_value(rank, Tag::LINKS)?;
-            let is_direct = is_allowed && other.is_some_and(|other| self.device.shares_memory_with(&other));
-            self.paths[rank] = is_direct.then_some(MessagePath::Direct);
-        }
-        Ok(())
-    }
-
-    /// Finds the paths to ranks of other processes. Both ends send an offer, try that of the other
-    /// one, and report whether it works.
-    fn find_others(&mut self, ranks: &[usize], offers_shared: bool, len: usize) -> Result<(), LinkError> {
-        let is_cuda = self.device.properties().backend == Backend::Cuda;
-        let takes_device_memory = is_cuda && self.transport.is_cuda_aware();
-        // A CUDA-aware library can copy between devices without the host.
-        let has_shared = offers_shared && !takes_device_memory && !ranks.is_empty();
-        let memory = if has_shared { self.shared.offer(len) } else { None };
-        let offer = Offer { takes_device_memory, memory }.to_bytes();
-        let offers = self.exchange_bytes(ranks, &vec![offer; ranks.len()])?;
-        let mut answers = Vec::new();
-        for (&rank, offer) in ranks.iter().zip(offers) {
-            let offer = Offer::from_bytes(&offer);
-            let is_shared = has_shared && offer.memory.is_some_and(|name| self.shared.can_open(&name));
-            self.paths[rank] = if takes_device_memory && offer.takes_device_memory {
-                Some(MessagePath::OnDevice)
-            } else {
-                is_shared.then_some(MessagePath::Shared)
-            };
-            answers.push(vec![u8::from(is_shared)]);
-        }
-        for (&rank, answer) in ranks.iter().zip(self.exchange_bytes(ranks, &answers)?) {
-            let path = &mut self.paths[rank];
-            if path.is_none() || *path == Some(MessagePath::Shared) && answer != [1] {
-                *path = Some(MessagePath::Staged);
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends a message to each rank, and returns theirs.
-    fn exchange_bytes(&self, ranks: &[usize], messages: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, ClusterError> {
-        let send = |(&rank, message): (&usize, &Vec<u8>)| {
-            self.transport.start_send(rank, Tag::LINKS, message.clone())
-        };
-        let sends = ranks.iter().zip(messages).map(send).collect::<Result<Vec<_>, _>>()?;
-        let received = ranks.iter().map(|&rank| self.transport.receive(rank, Tag::LINKS)).collect();
-        sends.into_iter().try_for_each(|send| send.wait())?;
-        received
-    }
 }
 
-/// Paths of a rank besides messages through page-locked memory.
-#[derive(Debug, PartialEq)]
-struct Offer {
-    takes_device_memory: bool,
-    memory: Option<SharedName>,
-}
-
-impl Offer {
-    fn to_bytes(&self) -> Vec<u8> {
-        let name = self.memory.as_ref().map_or(String::new(), SharedName::to_text);
-        format!("{}\n{name}", self.takes_device_memory).into_bytes()
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(bytes);
-        let (takes_device_memory, name) = text.split_once('\n').unwrap_or_default();
-        Self { takes_device_memory: takes_device_memory == "true", memory: SharedName::from_text(name) }
-    }
-}
-
-/// Returns the slot with a copy of `range`. Makes the copy in a new slot if there is none.
+/// Returns the slot with a copy of the range of a message. Makes the copy in a new slot if there is
+/// none for this rank.
 fn copy_once(
     copies: &mut Vec<HostCopy>,
-    range: Range<usize>,
+    message: &DeviceMessage,
     copy: impl FnOnce(usize) -> Result<Event, DeviceError>,
 ) -> Result<usize, DeviceError> {
-    if let Some(slot) = copies.iter().position(|copy| copy.range == range) {
+    let (rank, range) = (message.rank, &message.range);
+    let is_usable = |copy: &HostCopy| copy.range == *range && !copy.ranks.contains(&rank);
+    if let Some(slot) = copies.iter().position(is_usable) {
+        copies[slot].ranks.push(rank);
         return Ok(slot);
     }
     let copied = copy(copies.len())?;
-    copies.push(HostCopy { range, copied });
+    copies.push(HostCopy { range: range.clone(), ranks: vec![rank], copied });
     Ok(copies.len() - 1)
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Notice {
 }
 
 /// Rank, turn and slot of shared memory.
-type Place = (usize, usize, usize);
+pub(super) type Place = (usize, usize, usize);
 
 impl<T: Element> SharedMessages<T> {
     pub(super) fn new(device: &Device) -> Self {
@@ -102,29 +102,25 @@ impl<T: Element> SharedMessages<T> {
         Notice { bytes, is_confirmed: true }
     }
 
-    /// Opens the memory of a notice if it is new. Returns its turn and slot, and whether it was
-    /// new, which the receiver then confirms.
-    pub(super) fn open(
-        &mut self,
-        from: usize,
-        tag: Tag,
-        notice: &[u8],
-    ) -> Result<([usize; 2], bool), LinkError> {
-        let (place, name) = read_notice(notice).ok_or(ClusterError::Notice { from, tag })?;
+    /// Opens the memory of a notice if it is new. Returns its place, and whether it was new, which
+    /// the receiver then confirms.
+    pub(super) fn open(&mut self, from: usize, tag: Tag, notice: &[u8]) -> Result<(Place, bool), LinkError> {
+        let ([turn, slot], name) = read_notice(notice).ok_or(ClusterError::Notice { from, tag })?;
+        let place = (from, turn, slot);
         let Some(name) = name else { return Ok((place, false)) };
-        self.opened.insert((from, place[0], place[1]), self.device.open_shared_pinned(&name)?);
+        self.opened.insert(place, self.device.open_shared_pinned(&name)?);
         Ok((place, true))
     }
 
     /// Returns open memory, which must have at least `len` elements.
     pub(super) fn received(
         &mut self,
-        from: usize,
+        place: Place,
         tag: Tag,
-        [turn, slot]: [usize; 2],
         len: usize,
     ) -> Result<&mut SharedPinned<T>, LinkError> {
-        let memory = self.opened.get_mut(&(from, turn, slot)).ok_or(ClusterError::Notice { from, tag })?;
+        let from = place.0;
+        let memory = self.opened.get_mut(&place).ok_or(ClusterError::Notice { from, tag })?;
         let [found, expected] = [memory.len(), len].map(|len| len * size_of::<T>());
         if found < expected {
             return Err(ClusterError::Length { from, tag, found, expected }.into());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use orrery_device::testing::test_devices;
 
+use super::paths::Offer;
 use super::*;
 use crate::threads;
 
@@ -155,6 +156,35 @@ fn messages_of_any_length_reach_several_ranks_on_different_paths() {
     }
 }
 
+/// Two messages with the same range to one rank, which receives them in the other order. The range
+/// grows, so shared memory is replaced.
+#[test]
+fn one_range_may_be_sent_twice_to_a_rank() {
+    let device = &test_devices()[0];
+    for (_, allowed) in all_paths() {
+        let result = threads::run(2, |transport| {
+            let other = 1 - transport.rank();
+            let mut links = DeviceLinks::<u32>::with_paths(device, transport, &[other, other], 1, allowed)?;
+            let received = device.zeros::<u32>(LEN)?;
+            for round in 1..6 {
+                let len = 50 * round;
+                let values = vec![(10 * round + transport.rank()) as u32; len];
+                let sent = Arc::new(device.upload(&values)?);
+                let ends = [0..len, LEN - len..LEN];
+                links.start(device.queue(), &sent, pair([other; 2], [UP, DOWN], [0..len, 0..len]))?;
+                links.finish(device.queue(), &received, &pair([other; 2], [DOWN, UP], ends.clone()))?;
+                let mut found = vec![0; LEN];
+                device.queue().read(&received, &mut found)?;
+                let expected = vec![(10 * round + other) as u32; len];
+                assert!(ends.into_iter().all(|end| found[end] == expected), "round {round}");
+                transport.barrier()?;
+            }
+            Ok::<_, LinkError>(())
+        });
+        result.unwrap();
+    }
+}
+
 /// Memory of two turns is used. A rank that is late must still get the message of its round.
 #[test]
 fn a_late_rank_gets_the_message_of_its_round() {
@@ -263,10 +293,10 @@ fn offers_and_notices_pass_through_messages() {
         for notice in ["", "0", "x 0 name", "0 0 no name"] {
             assert_eq!(shared.open(3, UP, notice.as_bytes()).err(), Some(bad_notice.clone()));
         }
-        assert_eq!(shared.open(3, UP, b"1 2"), Ok(([1, 2], false)));
-        assert_eq!(shared.received(3, UP, [1, 2], 1).err(), Some(bad_notice));
+        assert_eq!(shared.open(3, UP, b"1 2"), Ok(((3, 1, 2), false)));
+        assert_eq!(shared.received((3, 1, 2), UP, 1).err(), Some(bad_notice));
         let notice = format!("1 2 {}", memory.name().to_text());
-        assert_eq!(shared.open(3, UP, notice.as_bytes()), Ok(([1, 2], true)));
-        assert_eq!(shared.received(3, UP, [1, 2], 3).map(|memory| memory.len()), Ok(3));
+        assert_eq!(shared.open(3, UP, notice.as_bytes()), Ok(((3, 1, 2), true)));
+        assert_eq!(shared.received((3, 1, 2), UP, 3).map(|memory| memory.len()), Ok(3));
     }
 }

@@ -86,6 +86,8 @@ impl Launcher {
             rank: number(rank_variable),
         };
         let is_set = |name: &str| variable(name).is_some();
+        // There is no variable with the number of processes.
+        let pmix = || Self { size: None, ..launcher(LauncherKind::Pmix, "PMIX_RANK", "PMIX_RANK") };
         if is_set("OMPI_COMM_WORLD_SIZE") {
             Some(launcher(LauncherKind::OpenMpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
         } else if is_set("PMI_SIZE") {
@@ -93,12 +95,12 @@ impl Launcher {
         } else if is_set("SLURM_STEP_ID") && (is_set("SLURM_STEP_NUM_TASKS") || is_set("SLURM_NTASKS")) {
             let has_step_size = is_set("SLURM_STEP_NUM_TASKS");
             let size_variable = if has_step_size { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
-            let launcher = launcher(LauncherKind::Slurm, size_variable, "SLURM_PROCID");
-            Some(launcher).filter(|launcher| launcher.size != Some(1))
+            let step = launcher(LauncherKind::Slurm, size_variable, "SLURM_PROCID");
+            // prun in a step of one task, whose namespace is not that of Slurm.
+            let is_in_pmix = variable("PMIX_NAMESPACE").is_some_and(|name| !name.starts_with("slurm"));
+            if step.size != Some(1) { Some(step) } else { (is_in_pmix && is_set("PMIX_RANK")).then(pmix) }
         } else if is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK") {
-            // There is no variable with the number of processes.
-            Some(launcher(LauncherKind::Pmix, "PMIX_RANK", "PMIX_RANK"))
-                .map(|launcher| Self { size: None, ..launcher })
+            Some(pmix())
         } else {
             None
         }
@@ -146,6 +148,10 @@ mod tests {
         // An interactive step of one task in a job with four.
         let step = [("SLURM_STEP_ID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_STEP_NUM_TASKS", "1")];
         assert_eq!(launcher_with(&step), None);
+        let own = [&step[..], &[("PMIX_NAMESPACE", "slurm.pmix.7.0"), ("PMIX_RANK", "0")]].concat();
+        assert_eq!(launcher_with(&own), None);
+        let prun = [&step[..], &[("PMIX_NAMESPACE", "prterun-1"), ("PMIX_RANK", "3")]].concat();
+        assert_eq!(kind_and_numbers(&prun), Some((LauncherKind::Pmix, None, Some(3))));
         // mpirun -n 2 in a step with eight tasks.
         let mpirun = [("SLURM_STEP_ID", "0"), ("SLURM_NTASKS", "8"), ("OMPI_COMM_WORLD_SIZE", "2")];
         assert_eq!(kind_and_numbers(&mpirun), Some((LauncherKind::OpenMpi, Some(2), None)));

@@ -225,7 +225,13 @@ mod tests {
 
     /// Returns whether all ranks have all results after several evaluations. The order of the
     /// solver is the opposite of the user's.
-    fn all_have_all(device: &Device, ranks: usize, allowed: fn(&Transport) -> AllowedPaths) -> bool {
+    /// All messages must have the path `path`.
+    fn all_have_all(
+        device: &Device,
+        ranks: usize,
+        allowed: fn(&Transport) -> AllowedPaths,
+        path: MessagePath,
+    ) -> bool {
         let complete = threads::run(ranks, |transport| {
             let share = TargetShare::new(transport);
             let order: Vec<u32> = (0..TARGETS as u32).rev().collect();
@@ -254,21 +260,23 @@ mod tests {
                     is_complete &= found.into_iter().eq(expected);
                 }
             }
-            Ok::<_, LinkError>(is_complete)
+            Ok::<_, LinkError>(is_complete && gather.paths() == vec![path; ranks - 1])
         });
         complete.unwrap().into_iter().all(|is_complete| is_complete)
     }
 
     #[test]
     fn results_reach_all_ranks_on_every_path() {
+        let has_shared = cfg!(target_os = "linux");
+        let shared_path = if has_shared { MessagePath::Shared } else { MessagePath::Staged };
         for device in test_devices_with_f64() {
             for ranks in [2, 3] {
                 let direct = |_: &Transport| AllowedPaths { direct: true, shared: false };
-                assert!(all_have_all(&device, ranks, direct), "direct, {ranks} ranks");
+                assert!(all_have_all(&device, ranks, direct, MessagePath::Direct), "direct, {ranks} ranks");
                 let shared = |_: &Transport| AllowedPaths { direct: false, shared: true };
-                assert!(all_have_all(&device, ranks, shared), "shared memory, {ranks} ranks");
+                assert!(all_have_all(&device, ranks, shared, shared_path), "shared memory, {ranks} ranks");
                 let staged = |_: &Transport| AllowedPaths { direct: false, shared: false };
-                assert!(all_have_all(&device, ranks, staged), "messages, {ranks} ranks");
+                assert!(all_have_all(&device, ranks, staged, MessagePath::Staged), "messages, {ranks} ranks");
             }
         }
     }

@@ -125,8 +125,8 @@ impl OpenCl {
         let info_error = |error: ClError| new_fault("clGetDeviceInfo", error.0);
         let config = device.single_fp_config().map_err(info_error)?;
         let is_pocl = device.version().map_err(info_error)?.to_lowercase().contains("pocl");
-        // PoCL 5.0 aborts if threads launch while other launches run. It was not tried whether the
-        // waits of `pocl` are enough for it.
+        // PoCL 5.0 aborts if threads launch while other launches run. Not tested: whether `pocl`
+        // alone is enough.
         let waits_after_launch = is_pocl && device.driver_version().map_err(info_error)?.starts_with("5.");
         // PoCL has a cache unless this variable turns it off. A request for the binary would make
         // it compile every kernel twice: for any block size, and at the first launch for the actual

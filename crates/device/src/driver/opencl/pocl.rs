@@ -29,10 +29,12 @@ struct Launches {
     widest: BTreeMap<(usize, [usize; 3]), usize>,
 }
 
+/// Locks the launches of all devices.
 fn launches() -> MutexGuard<'static, Launches> {
     LAUNCHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Adds a queue that was created.
 pub(super) fn add_queue(queue: cl_command_queue) {
     launches().queues.push(queue as usize);
 }
