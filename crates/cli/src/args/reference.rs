@@ -28,7 +28,7 @@ pub const SIGNALS: Table = &[
 pub const ENVIRONMENT: Table = &[
     ("ORRERY_CACHE_DIR", "cache of kernels and tunings [default: ~/.cache/orrery]"),
     ("ORRERY_MPI_LIBRARY", "libmpi of the MPI launcher, if another one is found"),
-    ("ORRERY_MPI=off", "each process that an MPI launcher started runs alone, for example another case"),
+    ("ORRERY_MPI=off", "run each process that an MPI launcher started alone"),
     ("ORRERY_DEBUG=1", "wait after each launch, to find the kernel that fails"),
 ];
 
