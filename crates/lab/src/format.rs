@@ -41,6 +41,7 @@ pub fn format_rate(value: f64, unit: &str) -> String {
         _ if value >= 0.9995e12 => (1e12, "T"),
         _ if value >= 0.9995e9 => (1e9, "G"),
         _ if value >= 0.9995e6 => (1e6, "M"),
+        _ if value >= 0.9995e3 => (1e3, "k"),
         _ => (1.0, ""),
     };
     format!("{} {prefix}{unit}", format_number(value / scale))
@@ -119,6 +120,8 @@ mod tests {
             ["9.81 ms", "437 µs", "1.20 s", "0.0200 µs"]
         );
         assert_eq!(format_rate(4.09e12, "B/s"), "4.09 TB/s");
+        assert_eq!(format_rate(159_397.0, "B/s"), "159 kB/s");
+        assert_eq!(format_rate(0.0, "B/s"), "0 B/s");
         assert_eq!(format_rate(66.9e12, "FLOP/s"), "66.9 TFLOP/s");
         assert_eq!([0, 999, 1000, 1_048_576].map(format_thousands), ["0", "999", "1,000", "1,048,576"]);
         let fractions = [Some(0.134), Some(0.0021), Some(2.4e-5), Some(0.0), None];

@@ -45,12 +45,13 @@ pub fn link_lines(links: &[LinkTimes]) -> Vec<String> {
             let (size, time) = (format_thousands(*bytes as usize), format_seconds(*secs));
             lines.push(format!("{ranks:>7} {size:>11} {time:>9} {:>10}", format_rate(bytes / secs, "B/s")));
         }
-        lines.push(format!(
-            "{ranks:>7} fit: {} + bytes / {}, deviation at most {}",
-            format_seconds(link.latency_secs),
-            format_rate(link.bytes_per_s, "B/s"),
-            format_percent(Some(link.largest_deviation(times)))
-        ));
+        let of_size = match link.bytes_per_s {
+            f64::INFINITY => " for any size".to_owned(),
+            bytes_per_s => format!(" + bytes / {}", format_rate(bytes_per_s, "B/s")),
+        };
+        let latency = format_seconds(link.latency_secs);
+        let deviation = format_percent(Some(link.largest_deviation(times)));
+        lines.push(format!("{ranks:>7} fit: {latency}{of_size}, deviation at most {deviation}"));
         for path in paths {
             lines.push(format!("{ranks:>7} path: {}", path.as_str()));
         }

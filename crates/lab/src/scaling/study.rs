@@ -258,13 +258,12 @@ impl<'a> Measurement<'a> {
                     (computation, self.time_together(ranks, &total)?)
                 }
             };
-            let StepModel { messages, staging, .. } = &study.model;
+            let messages = &study.model.messages;
             let communication = link.map_or(0.0, |link| match messages {
                 // The exchange was measured as a whole.
                 Messages::AllGather { .. } => link.secs(messages.sent_bytes(amount, ranks)),
                 // The exchange was measured with its copies.
-                Messages::Borders { .. } => messages.secs(amount, ranks, &link, None),
-                Messages::Ghosts { .. } => messages.secs(amount, ranks, &link, staging.as_ref()),
+                _ => messages.secs(amount, ranks, &link, None),
             });
             let (shares, imbalance) = shares_of(&together.times);
             study.steps.push(Measured {
@@ -293,8 +292,9 @@ impl<'a> Measurement<'a> {
         let times = transport.first_ranks(ranks).map(|group| match messages {
             Messages::Borders { bytes, .. } => exchange_times(&group, device, *bytes),
             Messages::AllGather { .. } => force_exchange_times(&group, device, messages, self.n),
+            // Ghosts take the paths of borders.
             Messages::Ghosts { .. } => {
-                exchange_times(&group, None, messages.sent_bytes(self.n as f64, ranks) / 2.0)
+                exchange_times(&group, device, messages.sent_bytes(self.n as f64, ranks) / 2.0)
             }
         });
         let times = times.transpose()?;

@@ -87,6 +87,14 @@ fn a_time_that_is_no_number_is_a_deviation_that_is_none() {
 }
 
 #[test]
+fn a_fit_without_a_bandwidth_is_printed_without_a_rate() {
+    let LinkTimes { paths, times, of_steps, .. } = example().links.remove(0);
+    let link = Link { latency_secs: 2.5e-5, bytes_per_s: f64::INFINITY };
+    let lines = link_lines(&[LinkTimes { ranks: 2, paths, times, link, of_steps }]);
+    assert!(lines.iter().any(|line| line.contains("fit: 25 µs for any size, deviation")), "{lines:?}");
+}
+
+#[test]
 fn plots_show_computation_communication_and_efficiency() {
     let study = example();
     let svg = plot(&study, "two cores").to_svg();
