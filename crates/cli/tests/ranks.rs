@@ -12,7 +12,7 @@ use orrery_device::{Backend, Device};
 use orrery_lab::tuning::Tuning;
 
 use crate::common::mpi::INSTALLATIONS;
-use crate::common::mpi::Mpi::{self, Mpich, OpenMpi};
+use crate::common::mpi::Installation::{self, Mpich, OpenMpi, OpenMpi5};
 use crate::common::{TestDir, error_of, from_file, text};
 
 /// A case of each physics with all kinds of output, also between two steps.
@@ -105,7 +105,7 @@ fn words(words: &[&str]) -> Vec<String> {
 /// Runs orrery on several ranks. Returns `None` if this MPI is not installed.
 fn launch(
     dir: &TestDir,
-    mpi: Mpi,
+    mpi: Installation,
     ranks: usize,
     arguments: &[String],
     variables: &[(&str, &str)],
@@ -165,7 +165,11 @@ fn assert_success(output: &Output) -> String {
 
 /// Checks that runs on these numbers of ranks have the files of a run on one rank. Also checks that
 /// a run which another number of ranks continues has them.
-fn check_case(case: &RankCase, runs: &[(Mpi, usize)], (first, second): ((Mpi, usize), (Mpi, usize))) {
+fn check_case(
+    case: &RankCase,
+    runs: &[(Installation, usize)],
+    (first, second): ((Installation, usize), (Installation, usize)),
+) {
     let dir = TestDir::new();
     run_alone(&dir, case, "cpu", "one", case.end);
     let cpu = words(&["--device", "cpu"]);
@@ -193,28 +197,28 @@ fn check_case(case: &RankCase, runs: &[(Mpi, usize)], (first, second): ((Mpi, us
 
 #[test]
 fn direct_sums_have_the_same_files_on_any_number_of_ranks() {
-    check_case(&DIRECT, &[(OpenMpi, 4), (Mpich, 1), (Mpich, 3)], ((Mpich, 4), (OpenMpi, 2)));
+    check_case(&DIRECT, &[(OpenMpi, 4), (Mpich, 1), (Mpich, 3)], ((Mpich, 4), (OpenMpi5, 2)));
 }
 
 #[test]
 fn trees_have_the_same_files_on_any_number_of_ranks() {
-    check_case(&TREE, &[(OpenMpi, 2), (OpenMpi, 3), (OpenMpi, 4), (Mpich, 2)], ((OpenMpi, 1), (Mpich, 3)));
+    check_case(&TREE, &[(OpenMpi, 2), (OpenMpi5, 3), (OpenMpi, 4), (Mpich, 2)], ((OpenMpi, 1), (Mpich, 3)));
 }
 
 #[test]
 fn heat_has_the_same_files_on_any_number_of_ranks() {
-    let runs = [(OpenMpi, 1), (OpenMpi, 2), (OpenMpi, 3), (OpenMpi, 4), (Mpich, 3)];
+    let runs = [(OpenMpi, 1), (OpenMpi, 2), (OpenMpi, 3), (OpenMpi5, 4), (Mpich, 3)];
     check_case(&HEAT, &runs, ((Mpich, 4), (OpenMpi, 2)));
 }
 
 #[test]
 fn waves_have_the_same_files_on_any_number_of_ranks() {
-    check_case(&WAVE, &[(OpenMpi, 2), (OpenMpi, 3), (OpenMpi, 4), (Mpich, 2)], ((Mpich, 3), (OpenMpi, 1)));
+    check_case(&WAVE, &[(OpenMpi, 2), (OpenMpi5, 3), (OpenMpi, 4), (Mpich, 2)], ((Mpich, 3), (OpenMpi, 1)));
 }
 
 #[test]
 fn fluids_have_the_same_files_on_any_number_of_ranks() {
-    check_case(&FLUID, &[(OpenMpi, 2), (OpenMpi, 3), (OpenMpi, 4), (Mpich, 3)], ((OpenMpi, 3), (Mpich, 2)));
+    check_case(&FLUID, &[(OpenMpi, 2), (OpenMpi5, 3), (OpenMpi, 4), (Mpich, 3)], ((OpenMpi, 3), (Mpich, 2)));
 }
 
 /// Returns an OpenCL device with double precision, if there is one.

@@ -1,4 +1,4 @@
-//! Ranks under Open MPI, MPICH and the standard ABI.
+//! Ranks under Open MPI 4 and 5, MPICH and the standard ABI.
 
 use std::time::Duration;
 
@@ -22,6 +22,11 @@ fn check_conformance(installation: Installation, sizes: &[usize], version: &str)
 #[test]
 fn open_mpi_passes_the_conformance_suite() {
     check_conformance(Installation::OpenMpi, &[1, 2, 3, 4], "Open MPI v");
+}
+
+#[test]
+fn open_mpi_5_passes_the_conformance_suite() {
+    check_conformance(Installation::OpenMpi5, &[3, 4], "Open MPI v5");
 }
 
 #[test]
@@ -56,7 +61,7 @@ fn assert_ended(launch: Option<Launch>, message: &str, status: Option<i32>) {
 
 #[test]
 fn a_failure_of_one_rank_ends_all() {
-    for installation in [Installation::OpenMpi, Installation::Mpich] {
+    for installation in [Installation::OpenMpi, Installation::OpenMpi5, Installation::Mpich] {
         let launched = launch(installation, 3, "error_on_one_rank", &[]);
         assert_ended(launched, "error: rank 1 of 3: planned error", Some(7));
         assert_ended(launch(installation, 2, "panic_during_exchange", &[]), "planned panic", None);

