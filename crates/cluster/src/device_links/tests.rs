@@ -197,16 +197,19 @@ fn a_late_rank_gets_the_message_of_its_round() {
             // Direct messages need two buffers that take turns.
             let fields = [Arc::new(device.zeros::<f32>(LEN)?), Arc::new(device.zeros::<f32>(LEN)?)];
             let message = |range: Range<usize>| DeviceMessage { rank: other, tag: UP, range };
+            // 16 MiB: while a device copies them, the other rank starts its next round.
+            let long = [device.zeros::<f32>(4 << 20)?, device.zeros(4 << 20)?];
             for round in 0..40u32 {
                 let field = &fields[round as usize % 2];
                 let value_of = |rank: usize| (10 * round as usize + rank) as f32;
                 queue.write(field.range(BORDER..2 * BORDER)?, &[value_of(transport.rank()); BORDER])?;
-                if round % 7 == transport.rank() as u32 {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
                 links.start(&queue, field, [message(BORDER..2 * BORDER)])?;
+                let is_late = round % 7 == transport.rank() as u32;
+                if is_late {
+                    queue.copy(&long[0], &long[1])?;
+                }
                 links.finish(&queue, field, &[message(0..BORDER)])?;
-                if round % 5 == 0 {
+                if is_late || round % 5 == 0 {
                     let mut found = vec![0.0; BORDER];
                     queue.read(field.range(0..BORDER)?, &mut found)?;
                     assert_eq!(found, [value_of(other); BORDER], "round {round}");
