@@ -35,7 +35,7 @@ use crate::Scalar;
 pub struct WaveCpuStrategy {
     /// SIMD instruction set.
     pub instruction_set: InstructionSet,
-    /// Planes that are updated at a time: 1, 2 or 4. They share loads along z.
+    /// Planes that are updated at a time: 1 or 4. They share loads along z.
     pub planes_per_sweep: usize,
     /// Bytes of the second-level cache that the planes of a band may use.
     pub cache_bytes: usize,
@@ -58,12 +58,12 @@ impl WaveCpuStrategy {
     /// Returns strategies worth comparing, for the ladder and the self-test.
     pub fn all() -> Vec<Self> {
         let best = Self::resolve();
-        let sweeps = [1, 2].map(|planes_per_sweep| Self { planes_per_sweep, ..best });
+        let single = Self { planes_per_sweep: 1, ..best };
         let sets = InstructionSet::available().map(|instruction_set| Self { instruction_set, ..best });
-        sweeps.into_iter().chain(sets).collect()
+        std::iter::once(single).chain(sets).collect()
     }
 
-    /// Returns a name for reports, for example "AVX-512, 2 planes per sweep".
+    /// Returns a name for reports, for example "AVX-512, 4 planes per sweep".
     pub fn name(&self) -> String {
         let planes = format_count(self.planes_per_sweep as u64, "plane", "planes");
         format!("{}, {planes} per sweep", self.instruction_set.name())
@@ -260,9 +260,6 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
                 [a, b, c, d] if DIMENSIONS == 3 => {
                     let next = [&mut *a.next, b.next, c.next, d.next];
                     self.update_planes::<V, RADIUS, 3, 4, IS_VARIABLE>(k, next);
-                }
-                [a, b] if DIMENSIONS == 3 => {
-                    self.update_planes::<V, RADIUS, 3, 2, IS_VARIABLE>(k, [&mut *a.next, b.next]);
                 }
                 _ => self.update_planes::<V, RADIUS, DIMENSIONS, 1, IS_VARIABLE>(k, [&mut *now[0].next]),
             }

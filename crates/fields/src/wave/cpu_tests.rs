@@ -113,7 +113,7 @@ fn every_order_side_and_instruction_set_gives_the_bits_of_the_reference() {
                 (WaveGrid::volume([33, 28, 29], [0.1, 0.13, 0.12]), false),
             ] {
                 kinds += 2477;
-                let planes_per_sweep = [1, 2, 4][kinds % 3];
+                let planes_per_sweep = [1, 4][kinds / 5 % 2];
                 let strategy = WaveCpuStrategy { instruction_set, planes_per_sweep, cache_bytes: 1 << 14 };
                 compare(problem_of::<f32>(grid, sides_of(kinds), order, is_variable), strategy, 5);
                 compare(problem_of::<f64>(grid, sides_of(kinds), order, is_variable), strategy, 5);
@@ -152,14 +152,14 @@ proptest! {
         kinds in 0_usize..15_625,
         is_variable: bool,
         radius in 0_usize..4,
-        sweep in 0_usize..3,
+        sweep in 0_usize..2,
         cache_bytes in 1_usize..1 << 18,
     ) {
         let nodes = [nodes.0, nodes.1, if is_volume { nodes.2 } else { 1 }];
         let grid = WaveGrid::volume(nodes, [0.1, 0.13, 0.09]);
         let strategy = WaveCpuStrategy {
             instruction_set: InstructionSet::best(),
-            planes_per_sweep: [1, 2, 4][sweep],
+            planes_per_sweep: [1, 4][sweep],
             cache_bytes,
         };
         compare(problem_of::<f32>(grid, sides_of(kinds), SpaceOrder::ALL[radius], is_variable), strategy, 3);

@@ -307,7 +307,7 @@ impl WaveField {
         self.worker.device()
     }
 
-    /// Returns the name of the strategy for reports, for example "AVX-512, 2 planes per sweep".
+    /// Returns the name of the strategy for reports, for example "AVX-512, 4 planes per sweep".
     pub fn strategy_name(&self) -> String {
         self.worker.strategy_name()
     }
