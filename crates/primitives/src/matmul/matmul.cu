@@ -137,8 +137,11 @@ KERNEL_MIN_BLOCKS(BLOCK_SIZE, MIN_BLOCKS)
 matmul(GLOBAL const NUMBER* RESTRICT a, GLOBAL const NUMBER* RESTRICT b, GLOBAL NUMBER* c, int m, int n,
        int k, NUMBER alpha, NUMBER beta)
 {
-    SHARED NUMBER a_tiles[2 * TILE_K * A_STRIDE];
-    SHARED NUMBER b_tiles[2 * TILE_K * B_STRIDE];
+    // Arrays of vectors, because an array of numbers is only aligned for one number.
+    SHARED VECTOR a_tile_vectors[2 * TILE_K * A_STRIDE / WIDTH];
+    SHARED VECTOR b_tile_vectors[2 * TILE_K * B_STRIDE / WIDTH];
+    SHARED_POINTER NUMBER* const a_tiles = (SHARED_POINTER NUMBER*)a_tile_vectors;
+    SHARED_POINTER NUMBER* const b_tiles = (SHARED_POINTER NUMBER*)b_tile_vectors;
 
     // Position of the tile in C.
     const int tile_rows = (m + TILE_M - 1) / TILE_M;
