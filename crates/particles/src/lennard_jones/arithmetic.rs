@@ -154,15 +154,16 @@ impl<R: PairReal> PairConstants<R> {
     fn new(parameters: PairParameters, potential: &Potential, unit: f64) -> Self {
         let PairParameters { sigma, epsilon, cutoff } = parameters;
         let scale = 2f64.powi(R::FORCE_BITS);
+        let damping = potential.damping / unit;
         let (cutoff2, switch, switch_start) = match potential.truncation {
             Truncation::None => (f64::INFINITY, [0.0; 2], f64::INFINITY),
             Truncation::Truncated | Truncation::Shifted => (cutoff * cutoff, [0.0; 2], cutoff),
             Truncation::Switched { start } => {
-                let [a, b, _] = SwitchPolynomial::new(sigma, epsilon, start * cutoff, cutoff).coefficients();
+                let switch = SwitchPolynomial::new(sigma, epsilon, start * cutoff, cutoff, damping);
+                let [a, b, _] = switch.coefficients();
                 (cutoff * cutoff, [a * scale, b * scale], start * cutoff)
             }
         };
-        let damping = potential.damping / unit;
         Self {
             cutoff2: R::from_f64(cutoff2),
             near2: R::from_f64(near_distance(sigma, epsilon, damping).powi(2)),
@@ -200,8 +201,8 @@ fn near_distance(sigma: f64, epsilon: f64, damping: f64) -> f64 {
         let s2 = r * r + damping * damping;
         48.0 * epsilon * (sigma * sigma / s2).powi(6) / s2 * r
     };
-    // Beyond this distance the force of a damped potential decreases.
-    let (mut low, mut high) = (damping, 10.0 * sigma + damping);
+    // The force r / s¹⁴ of a damped potential decreases beyond r = δ / √13.
+    let (mut low, mut high) = (damping / 13f64.sqrt(), 10.0 * sigma + damping);
     if force(low) <= LARGEST_NARROW_FORCE && damping > 0.0 {
         return 0.0;
     }
@@ -314,8 +315,8 @@ impl EnergyArithmetic {
                     (-(repulsion * inv_r6 - attraction) * inv_r6, [0.0; 2])
                 }
                 Truncation::Switched { start } => {
-                    let [a, b, c] =
-                        SwitchPolynomial::new(sigma, epsilon, start * cutoff, cutoff).coefficients();
+                    let switch = SwitchPolynomial::new(sigma, epsilon, start * cutoff, cutoff, damping);
+                    let [a, b, c] = switch.coefficients();
                     (-c, [a / 3.0, b / 4.0])
                 }
             };
@@ -442,6 +443,7 @@ mod tests {
         for potential in [
             Potential::mixed(&[(1.0, 1.0), (0.5, 0.2)], 2.5, Truncation::Truncated),
             Potential::mixed(&[(1.0, 1.0)], 2.5, Truncation::None).damped(0.1),
+            Potential::mixed(&[(1.0, 1.0)], 2.5, Truncation::None).damped(0.6),
         ] {
             let arithmetic = PairArithmetic::<f32>::new(&potential, &bounds);
             for (index, pair) in arithmetic.pairs.iter().enumerate() {

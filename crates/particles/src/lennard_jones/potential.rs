@@ -127,7 +127,7 @@ impl Potential {
                 PairTerm { energy: plain.energy - at_cutoff.energy, ..plain }
             }
             Truncation::Switched { start } => {
-                let switch = SwitchPolynomial::new(sigma, epsilon, start * cutoff, cutoff);
+                let switch = SwitchPolynomial::new(sigma, epsilon, start * cutoff, cutoff, self.damping);
                 let r = r2.sqrt();
                 let beyond = (r - start * cutoff).max(0.0);
                 PairTerm {
@@ -141,24 +141,24 @@ impl Potential {
     /// Returns the mean energy per particle of pairs beyond the cutoff, with uniform `density`
     /// (number per volume or area) there. `fractions` has the fraction of each species.
     pub fn tail_energy(&self, density: f64, fractions: &[f64], dimensions: usize) -> f64 {
-        self.sum_of_tails(fractions, |PairParameters { sigma, epsilon, cutoff }| {
-            let (x3, x4) = ((sigma / cutoff).powi(3), (sigma / cutoff).powi(4));
-            match dimensions {
-                2 => 4.0 * PI * epsilon * sigma.powi(2) * density * (x4 * x3 * x3 / 10.0 - x4 / 4.0),
-                _ => 8.0 / 3.0 * PI * epsilon * sigma.powi(3) * density * (x3.powi(3) / 3.0 - x3),
-            }
+        let shell = shell_factor(dimensions);
+        let damping = self.damping;
+        self.sum_of_tails(fractions, |pair| {
+            0.5 * density * shell * integral_beyond_cutoff(pair, damping, dimensions)
         })
     }
 
-    /// Returns the pressure of pairs beyond the cutoff, as for [`Potential::tail_energy`].
+    /// Returns the pressure of pairs beyond the cutoff, as for [`Potential::tail_energy`]. With d
+    /// dimensions it is ρ² S / 2d ∫ r^d (−u') dr, in which the integral is r^d u at the cutoff plus
+    /// d ∫ r^(d−1) u dr.
     pub fn tail_pressure(&self, density: f64, fractions: &[f64], dimensions: usize) -> f64 {
-        self.sum_of_tails(fractions, |PairParameters { sigma, epsilon, cutoff }| {
-            let (x3, x4) = ((sigma / cutoff).powi(3), (sigma / cutoff).powi(4));
-            let density2 = density * density;
-            match dimensions {
-                2 => 2.0 * PI * epsilon * sigma.powi(2) * density2 * (1.2 * x4 * x3 * x3 - 1.5 * x4),
-                _ => 16.0 / 3.0 * PI * epsilon * sigma.powi(3) * density2 * (2.0 / 3.0 * x3.powi(3) - x3),
-            }
+        let (shell, d) = (shell_factor(dimensions), dimensions as f64);
+        let damping = self.damping;
+        self.sum_of_tails(fractions, |pair| {
+            let PairParameters { sigma, epsilon, cutoff } = pair;
+            let at_cutoff = plain_term(sigma, epsilon, cutoff * cutoff + damping * damping).energy;
+            let integral = integral_beyond_cutoff(pair, damping, dimensions);
+            0.5 * density * density * shell * (cutoff.powi(dimensions as i32) * at_cutoff / d + integral)
         })
     }
 
@@ -191,8 +191,44 @@ fn plain_term(sigma: f64, epsilon: f64, s2: f64) -> PairTerm {
     }
 }
 
+/// Returns the surface of the unit sphere, or the circumference of the unit circle.
+fn shell_factor(dimensions: usize) -> f64 {
+    if dimensions == 2 { 2.0 * PI } else { 4.0 * PI }
+}
+
+/// Returns ∫ r^(d−1) u(r) dr from the cutoff to infinity, for d = `dimensions`.
+fn integral_beyond_cutoff(pair: PairParameters, damping: f64, dimensions: usize) -> f64 {
+    let PairParameters { sigma, epsilon, cutoff } = pair;
+    let s2 = cutoff * cutoff + damping * damping;
+    let x6 = (sigma * sigma / s2).powi(3);
+    // ∫ r^(d−1) s^(−p) dr in units of s^(d−p) at the cutoff.
+    let integral = |power: f64| match dimensions {
+        2 => 1.0 / (power - 2.0),
+        _ => damped_integral(power, damping * damping / s2),
+    };
+    let scale = if dimensions == 2 { s2 } else { s2 * s2.sqrt() };
+    4.0 * epsilon * scale * (x6 * x6 * integral(12.0) - x6 * integral(6.0))
+}
+
+/// Returns ∫ w^(p−4) √(1 − q w²) dw from 0 to 1, which is ∫ r² s^(−p) dr beyond the cutoff in units
+/// of s^(3−p) there, with w = s(cutoff) / s and q = δ² / s(cutoff)² < 1: the binomial series.
+fn damped_integral(power: f64, q: f64) -> f64 {
+    let (mut sum, mut coefficient) = (0.0, 1.0);
+    // For q near 1, the terms decrease as k^(−5/2), and the rest is below 1e-8.
+    for k in 0..200_000 {
+        let k = f64::from(k);
+        let term = coefficient / (power - 3.0 + 2.0 * k);
+        sum += term;
+        if term.abs() < 1e-17 * sum {
+            break;
+        }
+        coefficient *= q * (k - 0.5) / (k + 1.0);
+    }
+    sum
+}
+
 /// Polynomial that ends the force at the cutoff: with x = r − r₁, the force gets A x² + B x³ and
-/// the energy −A x³ / 3 − B x⁴ / 4 − C. Force and its derivative are 0 at the cutoff.
+/// the energy −A x³ / 3 − B x⁴ / 4 − C. Force, its derivative and the energy are 0 at the cutoff.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwitchPolynomial {
     a: f64,
@@ -201,15 +237,19 @@ pub struct SwitchPolynomial {
 }
 
 impl SwitchPolynomial {
-    /// Returns the polynomial for a switch from `start` to `cutoff`.
-    pub fn new(sigma: f64, epsilon: f64, start: f64, cutoff: f64) -> Self {
+    /// Returns the polynomial for a switch from `start` to `cutoff` with this damping.
+    pub fn new(sigma: f64, epsilon: f64, start: f64, cutoff: f64, damping: f64) -> Self {
         let width = cutoff - start;
+        let s2 = cutoff * cutoff + damping * damping;
+        let s = s2.sqrt();
         let coefficient = |power: i32| {
+            // The force p r / s^(p+2) of s^(−p) has the slope −slope p / s^(p+2).
             let p = f64::from(power);
-            let scale = p / cutoff.powi(power + 2);
-            let a = -scale * ((p + 4.0) * cutoff - (p + 1.0) * start) / width.powi(2);
-            let b = scale * ((p + 3.0) * cutoff - (p + 1.0) * start) / width.powi(3);
-            let c = cutoff.powi(-power) - a / 3.0 * width.powi(3) - b / 4.0 * width.powi(4);
+            let scale = p / s.powi(power + 2);
+            let slope = (p + 2.0) * (cutoff * cutoff / s2) - 1.0;
+            let a = -scale * ((slope + 3.0) * cutoff - slope * start) / width.powi(2);
+            let b = scale * ((slope + 2.0) * cutoff - slope * start) / width.powi(3);
+            let c = s.powi(-power) - a / 3.0 * width.powi(3) - b / 4.0 * width.powi(4);
             [a, b, c]
         };
         let (c12, c6) = (4.0 * epsilon * sigma.powi(12), 4.0 * epsilon * sigma.powi(6));
@@ -292,6 +332,14 @@ mod tests {
             argon(Truncation::Switched { start: 0.8 }).pair_term(0, 0, just_inside).force_over_r.abs() < 1e-9
         );
         assert!(argon(Truncation::Shifted).pair_term(0, 0, just_inside).force_over_r.abs() > 1e-3);
+        // Damping changes force and energy at the cutoff, and the ends must follow.
+        for damping in [0.3, 1.0, 4.0] {
+            let switched = argon(Truncation::Switched { start: 0.8 }).damped(damping);
+            let term = switched.pair_term(0, 0, just_inside);
+            assert!(term.energy.abs() < 1e-9 && term.force_over_r.abs() < 1e-9, "{damping}: {term:?}");
+            let shifted = argon(Truncation::Shifted).damped(damping);
+            assert!(shifted.pair_term(0, 0, just_inside).energy.abs() < 1e-9, "{damping}");
+        }
         for truncation in &TRUNCATIONS[1..] {
             assert_eq!(argon(*truncation).pair_term(0, 0, 6.2500001), PairTerm::default());
         }
@@ -310,30 +358,31 @@ mod tests {
         assert_eq!((potential.length_unit(), potential.energy_unit()), (1.0, 4.0));
     }
 
-    /// Against numerical integrals over shells beyond the cutoff.
+    /// Against numerical integrals over shells beyond the cutoff, with r = cutoff / t.
     #[test]
     fn tails_are_the_integrals_beyond_the_cutoff() {
-        let (potential, density) = (argon(Truncation::Truncated), 0.8);
-        let full = argon(Truncation::None);
-        for dimensions in [2, 3] {
+        let density = 0.8;
+        for (damping, dimensions) in [(0.0, 2), (0.0, 3), (0.3, 2), (0.3, 3), (2.5, 3), (40.0, 2), (40.0, 3)]
+        {
+            let potential = argon(Truncation::Truncated).damped(damping);
+            let full = argon(Truncation::None).damped(damping);
             let (mut energy, mut pressure) = (0.0, 0.0);
-            let h = 1e-3;
-            // Beyond 200 the integrand is below 1e-11 of that at the cutoff.
-            for k in 0..197_500 {
-                let r = 2.5 + (k as f64 + 0.5) * h;
+            // The midpoint rule has an error of (h δ)² in units of the cutoff.
+            let h = 5e-6;
+            for k in 0..200_000 {
+                let t = (f64::from(k) + 0.5) * h;
+                let r = 2.5 / t;
+                let weight = h * 2.5 / (t * t);
                 let shell = if dimensions == 2 { 2.0 * PI * r } else { 4.0 * PI * r * r };
                 let term = full.pair_term(0, 0, r * r);
-                energy += 0.5 * density * term.energy * shell * h;
+                energy += 0.5 * density * term.energy * shell * weight;
                 pressure +=
-                    0.5 * density * density / dimensions as f64 * r * r * term.force_over_r * shell * h;
+                    0.5 * density * density / dimensions as f64 * r * r * term.force_over_r * shell * weight;
             }
-            assert!(
-                (potential.tail_energy(density, &[1.0], dimensions) - energy).abs() < 1e-4 * energy.abs()
-            );
-            assert!(
-                (potential.tail_pressure(density, &[1.0], dimensions) - pressure).abs()
-                    < 1e-4 * pressure.abs()
-            );
+            let found = potential.tail_energy(density, &[1.0], dimensions);
+            assert!((found / energy - 1.0).abs() < 1e-7, "{damping}: {found} {energy}");
+            let found = potential.tail_pressure(density, &[1.0], dimensions);
+            assert!((found / pressure - 1.0).abs() < 1e-7, "{damping}: {found} {pressure}");
         }
     }
 
