@@ -393,7 +393,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
     let unknown_ladder = format!(
         "error: invalid value 'redcue' for '<NAME>' [possible values: {ladders}]; tip: a similar value exists: 'reduce'"
     );
-    let cases: [(&[&str], &str); 45] = [
+    let cases: [(&[&str], &str); 46] = [
         (&["ladder", "cube"], "error: invalid value 'cube' for '<NAME>'"),
         (&["ladder", "direct", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["ladder", "direct", "-n", "1000000000000000"], "error: -n 1000000000000000: "),
@@ -408,6 +408,7 @@ fn invalid_flags_give_one_line_and_write_nothing() {
             "error: opencl:99 does not exist, found: opencl:0 (",
         ),
         (&["selftest", "--device", "cpu"], "error: --device cpu: there is no device to test"),
+        (&["selftest", "--device", "opencl:99"], "error: opencl:99 does not exist, found: opencl:0 ("),
         (&["selftest", "nothing like it"], "error: no check has 'nothing like it' in its name"),
         (&["tune", "-n", "0"], "error: -n 0 is outside n >= 1"),
         (&["tune", "heat", "-n", "2"], "error: -n 2 is outside 3 <= n <= 1048576"),

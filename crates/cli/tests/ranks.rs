@@ -364,6 +364,20 @@ fn different_commands_are_refused() {
     assert_eq!([count(&output, "galaxy-collision"), count(&output, "json-schema.org")], [2, 1]);
 }
 
+/// The processes of the self-test are no ranks, also if their parent is one. Rank 0 executes it.
+#[test]
+fn the_processes_of_the_self_test_are_no_ranks() {
+    let Some(device) = opencl_device() else { return };
+    let dir = TestDir::new();
+    let label = device.label();
+    for mpi in INSTALLATIONS {
+        let arguments = ["selftest", "--device", &label, "device: atomics lose no update"];
+        let Some(output) = launch(&dir, mpi, 2, &arguments.map(str::to_owned), &[]) else { continue };
+        let stdout = assert_success(&output);
+        assert_eq!(stdout.matches("1 of 1 passed").count(), 1, "{stdout}");
+    }
+}
+
 /// Rank 0 warns about a damaged file with tuned strategies. The others print nothing.
 #[test]
 fn only_rank_0_prints_warnings() {

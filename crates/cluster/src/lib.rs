@@ -47,7 +47,7 @@ pub use bytemuck::Pod;
 pub use counters::Traffic;
 pub use device_links::{AllowedPaths, DeviceLinks, DeviceMessage, LinkError, MessagePath};
 pub use error::ClusterError;
-pub use process::MPI_SWITCH;
+pub use process::{MPI_SWITCH, detach_from_launcher};
 pub use request::{ReceiveRequest, SendRequest};
 pub use tag::Tag;
 pub use team::{RankTimes, Team};

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,22 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Environment variable that turns MPI off with the value `off`. Each process is alone then.
 pub const MPI_SWITCH: &str = "ORRERY_MPI";
+
+/// Prefixes of the environment variables by which launchers and their libraries tell a process that
+/// it is a rank.
+const LAUNCHER_PREFIXES: [&str; 8] =
+    ["OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_", "MPI_LOCAL", "SLURM_STEP"];
+
+/// Makes `command` start a process that is no rank, also if a launcher started this process. Turns
+/// MPI off and removes the variables of the launcher.
+pub fn detach_from_launcher(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        if LAUNCHER_PREFIXES.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command.env(MPI_SWITCH, "off")
+}
 
 /// Settings of MPI.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -301,6 +301,12 @@ pub struct SelftestArgs {
     /// List the checks and exit
     #[arg(long)]
     pub list: bool,
+    /// Report to a parent process, in lines of JSON. For the processes of the self-test
+    #[arg(long, hide = true)]
+    pub worker: bool,
+    /// Check of a worker. Without any, it lists devices
+    #[arg(long = "check", value_name = "NAME", hide = true, requires = "worker")]
+    pub checks: Vec<String>,
 }
 
 /// Flags of `ladder`.

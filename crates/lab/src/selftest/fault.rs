@@ -11,6 +11,7 @@ use orrery_device::check::Check;
 use orrery_device::{Backend, Device, DeviceChoice, DeviceError, Kernel, KernelFile, Math};
 
 use super::device::{CheckResult, message_of};
+use super::isolated::WorkerCommand;
 
 // SAFETY: the kernel violates the contract on purpose: it writes to an address without a buffer. It
 // is launched only in a child process, which has no other work and ends afterwards.
@@ -59,23 +60,26 @@ fn cause_fault(device: &Device, kernel: &Kernel) -> String {
 
 /// Runs the faulting kernel in a child process and returns its output. With `waits`, the child
 /// waits after each launch.
-///
-/// The arguments select the check for the command line. In a test program they select tests with
-/// `selftest` in their name.
 fn run_child(device: &Device, waits: bool) -> Result<String, String> {
-    let spawn = || {
-        Command::new(std::env::current_exe()?)
-            .args(["selftest", CHECK_NAME])
-            .env(CHILD_VARIABLE, device.label())
-            .env("ORRERY_DEBUG", if waits { "1" } else { "0" })
-            // It is no rank, also if a launcher started this process.
-            .env(orrery_cluster::MPI_SWITCH, "off")
-            .envs(orrery_device::child_environment())
-            .output()
+    let label = device.label();
+    let mut command = match WorkerCommand::of_this_worker() {
+        Some(command) => command.worker(Some(&label), &[CHECK_NAME]),
+        // In a test program, the arguments select tests with `selftest` in their name.
+        None => test_program().map_err(|error| format!("child process: {error}"))?,
     };
-    let Output { stdout, stderr, status } = spawn().map_err(|error| format!("child process: {error}"))?;
+    command.env(CHILD_VARIABLE, label).env("ORRERY_DEBUG", if waits { "1" } else { "0" });
+    let Output { stdout, stderr, status } =
+        command.output().map_err(|error| format!("child process: {error}"))?;
     let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     if status.success() { Err("the child process did not fail".to_owned()) } else { Ok(text) }
+}
+
+/// Returns the command that runs the tests of this program with `selftest` in their name.
+fn test_program() -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["selftest", CHECK_NAME]).envs(orrery_device::child_environment());
+    orrery_cluster::detach_from_launcher(&mut command);
+    Ok(command)
 }
 
 /// Checks that one line of the output contains all texts.

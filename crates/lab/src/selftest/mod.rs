@@ -6,6 +6,7 @@
 
 mod device;
 mod fault;
+pub mod isolated;
 mod memory;
 
 use orrery_device::Device;
@@ -65,6 +66,16 @@ impl SelftestSummary {
             .fold((0, 0), |(passed, total), count| (passed + count.passed, total + count.total))
     }
 
+    /// Adds the result of a check.
+    fn count(&mut self, check_name: &str, result: Result<(), String>) {
+        let count = self.module_count(module_name(check_name));
+        count.total += 1;
+        match result {
+            Ok(()) => count.passed += 1,
+            Err(message) => self.failures.push((check_name.to_owned(), message)),
+        }
+    }
+
     /// Returns the count of a module, and adds it if it is not there yet.
     fn module_count(&mut self, module: &str) -> &mut ModuleCount {
         let index = self.modules.iter().position(|count| count.module == module).unwrap_or_else(|| {
@@ -94,12 +105,7 @@ fn run_list(
     let mut summary = SelftestSummary::default();
     for check in checks.iter().filter(|check| check.name.contains(filter)) {
         progress(&check.name);
-        let count = summary.module_count(module_name(&check.name));
-        count.total += 1;
-        match (check.run)(device) {
-            Ok(()) => count.passed += 1,
-            Err(message) => summary.failures.push((check.name.clone(), message)),
-        }
+        summary.count(&check.name, (check.run)(device));
     }
     summary
 }

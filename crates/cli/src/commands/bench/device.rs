@@ -146,11 +146,11 @@ fn bench_builds(device: &Device) -> Result<Value, Failure> {
     std::fs::create_dir(&folder).map_err(|e| Failure::Machine(format!("{}: {e}", folder.display())))?;
     let program = std::env::current_exe()
         .map_err(|e| Failure::Machine(format!("cannot find the orrery program: {e}")))?;
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    orrery_cluster::detach_from_launcher(&mut command);
+    let output = command
         .args(["bench", "direct", "--builds", "--no-tuned", "--device", &device.label()])
         .env("ORRERY_CACHE_DIR", &folder)
-        // It is no rank, also if a launcher started this process.
-        .env(orrery_cluster::MPI_SWITCH, "off")
         // The OpenCL drivers of NVIDIA and PoCL have their own caches.
         .env("CUDA_CACHE_DISABLE", "1")
         .env("POCL_KERNEL_CACHE", "0")
