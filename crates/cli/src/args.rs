@@ -27,6 +27,7 @@ use orrery_io::Limits;
 use orrery_model::Precision;
 use orrery_particles::settings::SolverChoice;
 
+use crate::commands::Tolerance;
 use devices::parse_run_devices;
 use reference::help_section;
 use values::{parse_count, parse_count_in, parse_device, parse_memory_size, parse_wall_time};
@@ -355,20 +356,25 @@ pub struct AnalyzeArgs {
 Bodies are matched by id, so formats and the order of the bodies may differ.
 A relative difference is |a - b| / max(|a|, |b|). For fields (.npy, .vti, .png)
 and SEG-Y (.sgy) it is relative to the range of the values, largest minus
-smallest. Seismograms are matched by the number of their shot. Of two runs,
-snapshots, tables, trajectories and seismograms are compared.
+smallest. Seismograms are matched by the number of their shot. All frames of two
+trajectories (.gsd, .xyz, .data) are compared, matched by their number, and
+positions in periodic boxes by their nearest images. Of two runs, snapshots,
+tables, trajectories and seismograms are compared.
 
 Exit status:
-  0  equal to the bit
+  0  equal to the bit, or within the tolerance
   1  different
   2  invalid flags or input, such as different units")]
 pub struct CompareArgs {
-    /// Snapshot, field, SEG-Y file, or output directory of a run
+    /// Snapshot, trajectory, field, SEG-Y file, or output directory of a run
     #[arg(value_name = "A")]
     pub first: PathBuf,
-    /// Snapshot, field, SEG-Y file or output directory to compare it with
+    /// Snapshot, trajectory, field, SEG-Y file or output directory to compare it with
     #[arg(value_name = "B")]
     pub second: PathBuf,
+    /// Accept |a - b| <= ABS + REL max(|a|, |b|), for example 1e-6,1e-9 [default: equal bits]
+    #[arg(long, value_name = "ABS,REL", value_parser = Tolerance::parse, allow_hyphen_values = true)]
+    pub tolerance: Option<Tolerance>,
     #[command(flatten)]
     pub json: JsonArgs,
     #[command(flatten)]

@@ -5,6 +5,7 @@ mod bench_fluids;
 mod bench_runs;
 mod bench_scaling;
 mod common;
+mod compare_trajectories;
 mod devices;
 mod end_to_end;
 mod fault;

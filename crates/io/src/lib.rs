@@ -40,7 +40,10 @@ pub use field::{
     read_volume_vti, render_field_file, write_field, write_field_npy, write_field_vti, write_labelled_vti,
     write_volume_npy, write_volume_vti,
 };
-pub use fluid::{FluidFile, FluidFrame, FluidSpecies, append_fluid_frame, read_fluid, remove_fluid_frames};
+pub use fluid::{
+    FluidFile, FluidFrame, FluidFrames, FluidSpecies, append_fluid_frame, is_fluid_trajectory, read_fluid,
+    remove_fluid_frames,
+};
 pub use limits::{Limits, available_memory, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use segy::{

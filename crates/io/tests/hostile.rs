@@ -13,7 +13,8 @@ use std::path::Path;
 use std::process::Command;
 
 use orrery_io::{
-    Limits, read_field_npy, read_field_vti, read_fluid, read_model_segy, read_seismograms_segy, read_snapshot,
+    FluidFrames, IoError, Limits, read_field_npy, read_field_vti, read_fluid, read_model_segy,
+    read_seismograms_segy, read_snapshot,
 };
 
 const FILE: &str = "ORRERY_HOSTILE_FILE";
@@ -40,6 +41,12 @@ fn cpu_ms() -> u64 {
     10 * (ticks(14) + ticks(15))
 }
 
+fn read_all_frames(path: &Path, limits: &Limits) -> Result<(), IoError> {
+    let mut frames = FluidFrames::open(path, limits)?;
+    while frames.next_frame()?.is_some() {}
+    Ok(())
+}
+
 /// Reads the file given in the environment.
 #[test]
 #[ignore = "the other tests start it in a separate process"]
@@ -53,7 +60,12 @@ fn read_one_file() {
         Some("npy") => read_field_npy(path, &limits).map(drop),
         Some("sgy") => read_seismograms_segy(path, &limits).map(drop),
         Some("segy") => read_model_segy(path, &limits).map(drop),
-        Some("gsd" | "extxyz" | "data") => read_fluid(path, &limits).map(drop),
+        Some("gsd" | "extxyz" | "data") => {
+            // Reading all frames must be as safe. It may find a fault in an earlier frame.
+            let all = read_all_frames(path, &limits);
+            drop(all);
+            read_fluid(path, &limits).map(drop)
+        }
         _ => read_snapshot(path, &limits).map(drop),
     };
     let (took, grown) = (cpu_ms() - start, peak_kib() - before);

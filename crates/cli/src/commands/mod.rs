@@ -4,6 +4,7 @@ mod accuracy;
 mod analyze;
 mod bench;
 mod compare;
+pub use compare::Tolerance;
 mod devices;
 mod fields;
 mod files;

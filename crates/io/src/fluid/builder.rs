@@ -166,6 +166,7 @@ impl Builder {
             id: self.id,
             step,
             time: time.filter(|time| time.is_finite()),
+            units: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Files of fluids: trajectories, which grow by one frame at a time, and starts.
 //!
 //! [`append_fluid_frame`] writes GSD and extended XYZ. [`read_fluid`] reads these two and the data
-//! files of LAMMPS.
+//! files of LAMMPS. [`FluidFrames`] reads all frames of a trajectory.
 //!
 //! # Appending
 //!
@@ -12,11 +12,13 @@
 
 mod builder;
 mod elements;
+mod frames;
 mod gsd;
 mod lammps;
 mod trajectory;
 mod xyz;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -24,6 +26,8 @@ use std::path::Path;
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
+
+pub use frames::{FluidFrames, is_fluid_trajectory};
 
 use crate::error::{Fault, IoError};
 use crate::limits::{Limits, check_provenance, reserve_column};
@@ -90,6 +94,16 @@ pub struct FluidFile {
     pub step: Option<u64>,
     /// Simulated time, if the file has it.
     pub time: Option<f64>,
+    /// Unit of each quantity and the name of the system of units as `system`, if the file has them.
+    pub units: Option<BTreeMap<String, String>>,
+}
+
+impl FluidFile {
+    /// Checks identifiers and box.
+    fn check(&self) -> Result<(), Fault> {
+        check_ids(&self.id)?;
+        self.bounds.validate().map_err(Fault::Box)
+    }
 }
 
 /// A format of fluids.
@@ -190,8 +204,7 @@ pub fn read_fluid(path: &Path, limits: &Limits) -> Result<FluidFile, IoError> {
             FluidFormat::ExtendedXyz => xyz::read(path, limits)?,
             FluidFormat::Lammps => lammps::read(path, limits)?,
         };
-        check_ids(&fluid.id)?;
-        fluid.bounds.validate().map_err(Fault::Box)?;
+        fluid.check()?;
         Ok(fluid)
     };
     read().map_err(|fault: Fault| fault.in_file(path))

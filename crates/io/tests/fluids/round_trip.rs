@@ -1,8 +1,9 @@
 //! Frames that are written and read back, and appended again.
 
 use std::fs;
+use std::path::Path;
 
-use orrery_io::append_fluid_frame;
+use orrery_io::{FluidFile, FluidFrames, Limits, append_fluid_frame, is_fluid_trajectory};
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
 use super::{EXTENSIONS, Trajectory, boxes, periodic_box, read_unlimited};
@@ -35,6 +36,88 @@ fn last_frame_is_read_back() {
             }
         }
     }
+}
+
+fn all_frames(path: &Path) -> Result<Vec<FluidFile>, String> {
+    let mut frames = FluidFrames::open(path, &Limits::unbounded()).map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    while let Some(frame) = frames.next_frame().map_err(|error| error.to_string())? {
+        found.push(frame);
+    }
+    Ok(found)
+}
+
+/// Frame k of all frames is the last frame of a file with k + 1 frames.
+#[test]
+fn all_frames_are_read_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bounds) in boxes() {
+        let trajectory = Trajectory::new(bounds, 20, 4);
+        for extension in EXTENSIONS {
+            let path = folder.path().join(name).with_extension(extension);
+            let last = |frame: usize| {
+                trajectory.append(&path, frame..frame + 1);
+                read_unlimited(&path).unwrap()
+            };
+            let expected: Vec<FluidFile> = (0..4).map(last).collect();
+            assert_eq!(expected[1].units.as_ref().unwrap()["velocity"], "nm/ps");
+            assert!(all_frames(&path).unwrap() == expected, "{name}.{extension}");
+            assert!(is_fluid_trajectory(&path));
+        }
+    }
+    let path = folder.path().join("empty-lines.xyz");
+    fs::write(&path, "1\n\nA 1 2 3\n1\n\nA 2 2 3\n\n\n").unwrap();
+    assert_eq!(all_frames(&path).unwrap().len(), 2);
+    fs::write(&path, "1\n\nA 1 2 3\n\n1\n\nA 2 2 3\n").unwrap();
+    assert!(all_frames(&path).unwrap_err().contains("a frame after an empty line"));
+    fs::write(&path, "1\n\nA 1 2 3\n1\n\n").unwrap();
+    assert!(all_frames(&path).unwrap_err().contains("end of file"));
+}
+
+/// HOOMD writes no chunk that is that of frame 0, so frames may have no entry in the index.
+#[test]
+fn frames_without_chunks_are_those_of_frame_0() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gsd");
+    let trajectory = Trajectory::new(periodic_box(), 5, 2);
+    trajectory.append(&path, 0..2);
+    let frames = all_frames(&path).unwrap();
+    let original = fs::read(&path).unwrap();
+    let with_second_frame = |number: u64| {
+        let mut bytes = original.clone();
+        let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let (index, entries) = (word(&bytes, 8) as usize, word(&bytes, 16) as usize);
+        for entry in (0..entries).map(|k| index + 32 * k) {
+            if word(&bytes, entry) == 1 && word(&bytes, entry + 16) != 0 {
+                bytes[entry..entry + 8].copy_from_slice(&number.to_le_bytes());
+            }
+        }
+        fs::write(&path, bytes).unwrap();
+        all_frames(&path)
+    };
+    let found = with_second_frame(3).unwrap();
+    assert_eq!(found.len(), 4);
+    assert!(found[..3].iter().all(|frame| *frame == frames[0]) && found[3] == frames[1]);
+    let message = with_second_frame(1 << 60).unwrap_err();
+    assert!(message.contains("expected at most 1000000 frames without chunks in a row"), "{message}");
+}
+
+/// Files of bodies are not trajectories, unless they have a lattice or several frames.
+#[test]
+fn snapshots_of_bodies_are_not_trajectories() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.xyz");
+    let columns = "Properties=species:S:1:pos:R:3:vel:R:3:mass:R:1";
+    let frame = format!("1\n{columns}\nA 1 2 3 0 0 0 1\n");
+    let found = |text: &str| {
+        fs::write(&path, text).unwrap();
+        is_fluid_trajectory(&path)
+    };
+    assert!(!found(&frame) && !found(&format!("{frame}\n")));
+    assert!(found(&format!("{frame}{frame}")));
+    assert!(found(&frame.replace(columns, &format!("{columns} Lattice=\"1 0 0 0 1 0 0 0 1\""))));
+    assert!(found("1\n\nA 1 2 3\n"));
+    assert!(!is_fluid_trajectory(&folder.path().join("missing.xyz")));
 }
 
 /// Checks positions relative to the centre of the box. They are rounded once to f32. The sum with

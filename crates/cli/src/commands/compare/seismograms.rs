@@ -7,7 +7,8 @@ use orrery_model::analysis::FieldDifference;
 use orrery_model::format_count;
 
 use super::super::sample_time;
-use super::{ColumnDifference, Comparison, FieldDetails};
+use super::fields::outside_count;
+use super::{ColumnDifference, Comparison, FieldDetails, Rules};
 
 /// Largest number of differences in headers that are printed.
 const MAX_HEADER_NOTES: usize = 10;
@@ -19,6 +20,7 @@ const MAX_HEADER_NOTES: usize = 10;
 pub fn compare_seismograms(
     (a_path, a): (&Path, &[Seismogram]),
     (b_path, b): (&Path, &[Seismogram]),
+    rules: &Rules,
 ) -> Comparison {
     let mut notes: Vec<String> =
         [only_in(a_path, a, b), only_in(b_path, b, a)].into_iter().flatten().collect();
@@ -47,6 +49,7 @@ pub fn compare_seismograms(
         ColumnDifference {
             name: "samples".to_owned(),
             count,
+            outside: outside_count(&a_samples, &b_samples, range, rules.tolerance),
             relative: difference.relative(),
             absolute: largest,
             worst: (place_text(&compared, index), a_samples[index], b_samples[index]),
@@ -63,6 +66,7 @@ pub fn compare_seismograms(
         ),
         notes,
         columns: columns.into_iter().collect(),
+        first: None,
     }
 }
 

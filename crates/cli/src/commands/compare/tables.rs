@@ -5,7 +5,8 @@ use std::path::Path;
 use orrery_io::IoError;
 use orrery_model::format_count;
 
-use super::{Comparison, compare_column};
+use super::tolerance::compare_column;
+use super::{Comparison, Rules};
 use crate::failure::Failure;
 
 /// Numbers of a table, whose first line has the names of its columns.
@@ -15,7 +16,7 @@ struct Table {
 }
 
 /// Compares two tables with the same columns, row by row.
-pub fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failure> {
+pub fn compare_tables(a_path: &Path, b_path: &Path, rules: &Rules) -> Result<Comparison, Failure> {
     let (a, b) = (read_table(a_path)?, read_table(b_path)?);
     if a.names.len() != b.names.len() || !a.names.iter().zip(&b.names).all(|(a, b)| is_same_column(a, b)) {
         return Err(Failure::Usage(format!(
@@ -30,13 +31,14 @@ pub fn compare_tables(a_path: &Path, b_path: &Path) -> Result<Comparison, Failur
     let counts = (a.rows.len() != b.rows.len()).then_some((a.rows.len(), b.rows.len()));
     let columns = a.names.iter().enumerate().filter_map(|(column, name)| {
         let pairs = a.rows.iter().zip(&b.rows).map(|(a, b)| (a[column], b[column]));
-        compare_column(split_unit(name).0, pairs, |row| format!("row {}", row + 1))
+        compare_column(split_unit(name).0, rules.tolerance, pairs, |row| format!("row {}", row + 1))
     });
     Ok(Comparison {
         title: format!("{} and {}", a_path.display(), b_path.display()),
         compared: format_count(rows as u64, "row", "rows"),
         notes: counts.map(|(a, b)| format!("{a} and {b} rows")).into_iter().collect(),
         columns: columns.collect(),
+        first: None,
     })
 }
 

@@ -38,7 +38,7 @@ mod write;
 use crate::error::Fault;
 use crate::text::byte_count;
 
-pub(super) use read::read;
+pub(super) use read::{GsdFrames, read};
 pub(super) use write::{append, remove_frames_from};
 
 const MAGIC: [u8; 8] = 0x65DF_65DF_65DF_65DF_u64.to_le_bytes();

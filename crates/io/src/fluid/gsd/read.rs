@@ -1,12 +1,13 @@
-//! Reading of the last frame of a GSD file with the schema `hoomd`, versions 1 and 2.
+//! Reading of the frames of a GSD file with the schema `hoomd`, versions 1 and 2.
 //!
-//! A chunk that the last frame does not have is that of frame 0. The particles may have f32 or f64
+//! A chunk that a frame does not have is that of frame 0. The particles may have f32 or f64
 //! numbers. The memory limit is checked against `particles/N` after the length of the positions has
 //! confirmed it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
@@ -20,12 +21,75 @@ use crate::limits::Limits;
 const MAX_NAMES_BYTES: u64 = 4 << 20;
 /// Largest number of rows of a chunk that does not have one row per particle.
 const MAX_ROWS: u64 = MAX_SPECIES as u64;
+/// Largest length of the text that describes the units.
+const MAX_UNITS_BYTES: u64 = 4096;
 /// Largest number of bytes of the name of a species.
 const MAX_NAME_BYTES: u32 = 1024;
 
+/// Largest number of frames in a row without any chunk. HOOMD writes such a frame if nothing has
+/// changed since frame 0. A larger number belongs to a damaged index.
+const MAX_EMPTY_FRAMES: u64 = 1_000_000;
+
 /// Reads the last frame.
 pub(in crate::fluid) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, Fault> {
-    let frame = LastFrame::open(path)?;
+    let (names, mut index) = open(path)?;
+    let (entries, number) = last_entries(&mut index)?;
+    read_frame(&Frame { path, names: &names, entries, number }, limits)
+}
+
+/// All frames of a file, in their order.
+pub(in crate::fluid) struct GsdFrames {
+    path: PathBuf,
+    names: Vec<String>,
+    index: IndexReader,
+    /// First entry of a frame that was not read yet.
+    pending: Option<Entry>,
+    /// Entries of frame 0.
+    first: Vec<Entry>,
+    /// Number of the next frame.
+    next: u64,
+}
+
+impl GsdFrames {
+    pub fn open(path: &Path) -> Result<Self, Fault> {
+        let (names, mut index) = open(path)?;
+        let pending = index.next_entry()?;
+        if pending.is_none() {
+            return Err(Fault::malformed("index", "no frames", "at least one"));
+        }
+        Ok(Self { path: path.to_owned(), names, index, pending, first: Vec::new(), next: 0 })
+    }
+
+    /// Reads the next frame. Returns `None` after the last one.
+    pub fn next_frame(&mut self, limits: &Limits) -> Result<Option<FluidFile>, Fault> {
+        let Some(pending) = self.pending else { return Ok(None) };
+        let number = self.next;
+        if pending.frame > number + MAX_EMPTY_FRAMES {
+            let expected = format!("at most {MAX_EMPTY_FRAMES} frames without chunks in a row");
+            return Err(Fault::malformed(
+                "index",
+                format!("frame {} after {number}", pending.frame),
+                expected,
+            ));
+        }
+        let mut entries = self.first.clone();
+        let earlier = entries.len();
+        while let Some(entry) = self.pending.filter(|entry| entry.frame == number) {
+            self.index.check_count(entries.len() - earlier)?;
+            entries.push(entry);
+            self.pending = self.index.next_entry()?;
+        }
+        if number == 0 {
+            self.first.clone_from(&entries);
+        }
+        self.next += 1;
+        let frame = Frame { path: &self.path, names: &self.names, entries, number };
+        read_frame(&frame, limits).map(Some)
+    }
+}
+
+/// Reads one frame.
+fn read_frame(frame: &Frame<'_>, limits: &Limits) -> Result<FluidFile, Fault> {
     let dimensions = match frame.first_number("configuration/dimensions")? {
         None => 3,
         Some(number) if number == 2.0 || number == 3.0 => number as usize,
@@ -33,15 +97,15 @@ pub(in crate::fluid) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, 
             return Err(Fault::malformed("configuration/dimensions", number.to_string(), "2 or 3"));
         }
     };
-    let given = read_box(&frame, dimensions)?;
+    let given = read_box(frame, dimensions)?;
     let position = frame.chunk("particles/position").ok_or_else(|| {
-        Fault::malformed("particles/position", "nothing", "the positions of the last frame or of frame 0")
+        Fault::malformed("particles/position", "nothing", "the positions of this frame or of frame 0")
     })?;
     let n = frame.first_number("particles/N")?.unwrap_or(0.0) as u64;
     frame.check_shape("particles/position", position, n, 3)?;
-    let names = read_species_names(&frame)?;
+    let names = read_species_names(frame)?;
     let mut builder = Builder::new(limits, n, names)?;
-    read_particles(&frame, &given, n, &mut builder)?;
+    read_particles(frame, &given, n, &mut builder)?;
     let bounds = match given.sides {
         BoxSides::Periodic => given,
         BoxSides::Open => open_box(Some(given), dimensions, &builder.coordinates),
@@ -49,11 +113,12 @@ pub(in crate::fluid) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, 
     let masses = frame.small_column("log/orrery/species_mass")?;
     let step = frame.first_integer("configuration/step")?;
     let time = frame.first_number("log/orrery/time")?;
-    Ok(builder.finish(bounds, masses, step, time))
+    let units = read_units(frame)?;
+    Ok(FluidFile { units, ..builder.finish(bounds, masses, step, time) })
 }
 
 /// Reads the box. Without the chunks of Orrery it is periodic and centred at the origin.
-fn read_box(frame: &LastFrame, dimensions: usize) -> Result<SimulationBox, Fault> {
+fn read_box(frame: &Frame<'_>, dimensions: usize) -> Result<SimulationBox, Fault> {
     let name = "configuration/box";
     let numbers = frame.small_column(name)?.unwrap_or(vec![1.0, 1.0, 1.0, 0.0, 0.0, 0.0]);
     let [a, b, c, xy, xz, yz] = numbers[..] else {
@@ -80,8 +145,18 @@ fn read_box(frame: &LastFrame, dimensions: usize) -> Result<SimulationBox, Fault
     Ok(bounds)
 }
 
+/// Reads the units, which files of other programs do not have.
+fn read_units(frame: &Frame<'_>) -> Result<Option<BTreeMap<String, String>>, Fault> {
+    let text_of =
+        |entry: &Entry| entry.kind.bytes() == 1 && entry.length().is_some_and(|n| n <= MAX_UNITS_BYTES);
+    let Some(entry) = frame.chunk("log/orrery/units").filter(text_of) else { return Ok(None) };
+    let mut bytes = Vec::new();
+    frame.reader(entry)?.read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes).ok())
+}
+
 /// Reads `particles/types`: one name per row, which ends at the first NUL. The default is `A`.
-fn read_species_names(frame: &LastFrame) -> Result<Vec<String>, Fault> {
+fn read_species_names(frame: &Frame<'_>) -> Result<Vec<String>, Fault> {
     let name = "particles/types";
     let Some(entry) = frame.chunk(name) else { return Ok(vec!["A".to_owned()]) };
     if entry.kind.bytes() != 1 || entry.columns > MAX_NAME_BYTES || entry.rows > MAX_SPECIES as u64 {
@@ -101,7 +176,7 @@ fn read_species_names(frame: &LastFrame) -> Result<Vec<String>, Fault> {
 
 /// Reads all columns of the particles.
 fn read_particles(
-    frame: &LastFrame,
+    frame: &Frame<'_>,
     bounds: &SimulationBox,
     n: u64,
     builder: &mut Builder,
@@ -162,40 +237,28 @@ fn finite_vector(values: &mut Values, name: &str, particle: u64) -> Result<[f64;
     }
 }
 
-/// The last frame of a file.
-struct LastFrame {
-    path: std::path::PathBuf,
-    names: Vec<String>,
-    /// Entries of frame 0 and of the last frame.
+/// A frame of a file.
+struct Frame<'a> {
+    path: &'a Path,
+    names: &'a [String],
+    /// Entries of frame 0 and of this frame.
     entries: Vec<Entry>,
-    last: u64,
+    number: u64,
 }
 
-impl LastFrame {
-    fn open(path: &Path) -> Result<Self, Fault> {
-        let mut file = File::open(path)?;
-        let file_bytes = file.metadata()?.len();
-        let mut bytes = [0; HEADER_BYTES as usize];
-        file.read_exact(&mut bytes)?;
-        let header = Header::parse(&bytes, file_bytes)?;
-        check_versions(&header)?;
-        let names = read_names(&mut file, &header)?;
-        let (entries, last) = read_index(file, &header, file_bytes, names.len())?;
-        Ok(Self { path: path.to_owned(), names, entries, last })
-    }
-
-    /// Returns the chunk of the last frame, or that of frame 0.
+impl Frame<'_> {
+    /// Returns the chunk of this frame, or that of frame 0.
     fn chunk(&self, name: &str) -> Option<Entry> {
-        let number = self.names.iter().position(|known| known == name)?;
+        let name = self.names.iter().position(|known| known == name)?;
         let of_frame = |frame: u64| {
-            self.entries.iter().rev().find(|e| e.frame == frame && usize::from(e.name) == number).copied()
+            self.entries.iter().rev().find(|e| e.frame == frame && usize::from(e.name) == name).copied()
         };
-        of_frame(self.last).or_else(|| of_frame(0))
+        of_frame(self.number).or_else(|| of_frame(0))
     }
 
     /// Returns a reader of a chunk. Each has an open file, because columns are read side by side.
     fn reader(&self, entry: Entry) -> Result<std::io::Take<BufReader<File>>, Fault> {
-        let mut file = File::open(&self.path)?;
+        let mut file = File::open(self.path)?;
         file.seek(SeekFrom::Start(entry.location))?;
         Ok(BufReader::with_capacity(1 << 18, file).take(entry.end() - entry.location))
     }
@@ -212,7 +275,7 @@ impl LastFrame {
     /// rows belongs to other particles and does not count.
     fn values(&self, name: &'static str, rows: u64, columns: u32) -> Result<Values, Fault> {
         let Some(entry) = self.chunk(name) else { return Ok(Values { name, source: None }) };
-        if entry.rows != rows && entry.frame != self.last {
+        if entry.rows != rows && entry.frame != self.number {
             return Ok(Values { name, source: None });
         }
         self.check_shape(name, entry, rows, columns)?;
@@ -268,38 +331,89 @@ fn read_names(file: &mut File, header: &Header) -> Result<Vec<String>, Fault> {
     Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
-/// Reads the entries of frame 0 and of the last frame, and the number of the last frame.
-fn read_index(
-    mut file: File,
-    header: &Header,
+/// Entries of the index, read one after the other.
+struct IndexReader {
+    source: BufReader<File>,
+    /// Number of the next entry.
+    next: u64,
+    /// Number of entries, of which the last ones may be empty.
+    count: u64,
     file_bytes: u64,
+    /// Number of names in the file.
     names: usize,
-) -> Result<(Vec<Entry>, u64), Fault> {
-    file.seek(SeekFrom::Start(header.index_location))?;
-    let mut source = BufReader::with_capacity(1 << 18, file);
-    let (mut first, mut latest): (Vec<Entry>, Vec<Entry>) = (Vec::new(), Vec::new());
-    for number in 0..header.index_entries {
+    /// Frame of the entry before.
+    frame: u64,
+}
+
+impl IndexReader {
+    fn fault(&self, got: String, expected: String) -> Fault {
+        Fault::malformed(format!("entry {} of the index", self.next.saturating_sub(1)), got, expected)
+    }
+
+    /// Returns the next entry, whose frame is that of the entry before or a later one.
+    fn next_entry(&mut self) -> Result<Option<Entry>, Fault> {
+        if self.next == self.count {
+            return Ok(None);
+        }
         let mut bytes = [0; ENTRY_BYTES as usize];
-        source.read_exact(&mut bytes)?;
-        let Some(entry) = Entry::parse(&bytes, number, file_bytes)? else { break };
-        let fault = |got: String, expected: String| {
-            Err(Fault::malformed(format!("entry {number} of the index"), got, expected))
+        self.source.read_exact(&mut bytes)?;
+        let parsed = Entry::parse(&bytes, self.next, self.file_bytes)?;
+        self.next += 1;
+        let Some(entry) = parsed else {
+            self.count = self.next;
+            return Ok(None);
         };
-        if usize::from(entry.name) >= names {
-            return fault(format!("name {}", entry.name), format!("one of {names} names"));
+        if usize::from(entry.name) >= self.names {
+            return Err(self.fault(format!("name {}", entry.name), format!("one of {} names", self.names)));
         }
-        let last = latest.last().map_or(0, |last| last.frame);
-        if entry.frame < last {
-            return fault(format!("frame {}", entry.frame), format!("frame {last} or a later one"));
+        if entry.frame < self.frame {
+            let expected = format!("frame {} or a later one", self.frame);
+            return Err(self.fault(format!("frame {}", entry.frame), expected));
         }
-        if entry.frame > last {
+        self.frame = entry.frame;
+        Ok(Some(entry))
+    }
+
+    /// Checks that a frame with `entries` entries can have another one. Each frame has a name at
+    /// most once.
+    fn check_count(&self, entries: usize) -> Result<(), Fault> {
+        if entries < self.names {
+            return Ok(());
+        }
+        Err(self.fault("more chunks than names".to_owned(), "each name once per frame".to_owned()))
+    }
+}
+
+/// Opens a file and returns the names of its chunks and its index.
+fn open(path: &Path) -> Result<(Vec<String>, IndexReader), Fault> {
+    let mut file = File::open(path)?;
+    let file_bytes = file.metadata()?.len();
+    let mut bytes = [0; HEADER_BYTES as usize];
+    file.read_exact(&mut bytes)?;
+    let header = Header::parse(&bytes, file_bytes)?;
+    check_versions(&header)?;
+    let names = read_names(&mut file, &header)?;
+    file.seek(SeekFrom::Start(header.index_location))?;
+    let index = IndexReader {
+        source: BufReader::with_capacity(1 << 18, file),
+        next: 0,
+        count: header.index_entries,
+        file_bytes,
+        names: names.len(),
+        frame: 0,
+    };
+    Ok((names, index))
+}
+
+/// Reads the entries of frame 0 and of the last frame, and the number of the last frame.
+fn last_entries(index: &mut IndexReader) -> Result<(Vec<Entry>, u64), Fault> {
+    let (mut first, mut latest): (Vec<Entry>, Vec<Entry>) = (Vec::new(), Vec::new());
+    while let Some(entry) = index.next_entry()? {
+        if latest.last().is_some_and(|last| last.frame < entry.frame) {
             latest.clear();
         }
         let frame_entries = if entry.frame == 0 { &mut first } else { &mut latest };
-        // Each frame has a name at most once.
-        if frame_entries.len() >= names {
-            return fault("more chunks than names".to_owned(), "each name once per frame".to_owned());
-        }
+        index.check_count(frame_entries.len())?;
         frame_entries.push(entry);
     }
     let Some(last) = latest.last().or(first.last()).map(|entry| entry.frame) else {

@@ -32,7 +32,7 @@
 mod read;
 mod write;
 
-pub(super) use read::read;
+pub(super) use read::{XyzFrames, is_trajectory, read};
 pub(super) use write::{append, remove_frames_from};
 
 /// Columns of written files.

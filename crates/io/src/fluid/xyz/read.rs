@@ -1,7 +1,8 @@
-//! Reading of the last frame of an extended XYZ file.
+//! Reading of the frames of an extended XYZ file.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
 use orrery_model::format_count;
@@ -18,6 +19,9 @@ use crate::xyz::{BYTE_ORDER_MARK, Lines, MAX_COLUMNS, columns_text, parse_pairs}
 /// Columns of a file that does not list them.
 const DEFAULT_PROPERTIES: &str = "species:S:1:pos:R:3";
 
+/// Largest number of empty lines after the last frame.
+const MAX_EMPTY_LINES: u32 = 1000;
+
 /// Reads the last frame.
 pub(in crate::fluid) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, Fault> {
     let file = File::open(path)?;
@@ -25,14 +29,84 @@ pub(in crate::fluid) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, 
     let (offset, line_number) = find_last_frame(&file)?;
     (&file).seek(SeekFrom::Start(offset))?;
     let mut lines = Lines::after_line(line_number, BufReader::with_capacity(1 << 20, &file));
-    let n = next_count(&mut lines)?;
+    lines.next_whole_line("the number of particles")?;
+    read_frame(&mut lines, file_bytes, limits)
+}
+
+/// Returns true if the comment line or another frame shows that the file is a trajectory of a
+/// fluid: it has a lattice, it lacks the velocities or masses of a snapshot of bodies, or a second
+/// frame follows.
+pub(in crate::fluid) fn is_trajectory(path: &Path) -> Result<bool, Fault> {
+    let mut lines = Lines::after_line(0, BufReader::with_capacity(1 << 16, File::open(path)?));
+    lines.next_whole_line("the number of particles")?;
+    let n = parse_count(&lines)?;
+    let pairs = parse_pairs(lines.next_whole_line("a comment line")?, 2)?;
+    let value = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let columns = parse_properties(value("Properties").unwrap_or(DEFAULT_PROPERTIES), 2)?;
+    if value("Lattice").is_some() || ![Column::Velocity(0), Column::Mass].iter().all(|c| columns.contains(c))
+    {
+        return Ok(true);
+    }
+    for _ in 0..n {
+        lines.next_line("a particle")?;
+    }
+    Ok(lines.read_line()? && !lines.bytes().trim_ascii().is_empty())
+}
+
+/// All frames of a file, in their order.
+pub(in crate::fluid) struct XyzFrames {
+    lines: Lines<BufReader<File>>,
+    file_bytes: u64,
+    /// Number of frames that were read.
+    frames: u64,
+}
+
+impl XyzFrames {
+    pub fn open(path: &Path) -> Result<Self, Fault> {
+        let file = File::open(path)?;
+        let file_bytes = file.metadata()?.len();
+        let lines = Lines::after_line(0, BufReader::with_capacity(1 << 20, file));
+        Ok(Self { lines, file_bytes, frames: 0 })
+    }
+
+    /// Reads the next frame. Returns `None` after the last one, which at most 1000 empty lines may
+    /// follow.
+    pub fn next_frame(&mut self, limits: &Limits) -> Result<Option<FluidFile>, Fault> {
+        let mut empty = 0;
+        loop {
+            if !self.lines.read_line()? {
+                return match self.frames {
+                    0 => Err(self.lines.fault("end of file", "the number of particles")),
+                    _ => Ok(None),
+                };
+            }
+            if self.frames == 0 || !self.lines.bytes().trim_ascii().is_empty() {
+                break;
+            }
+            empty += 1;
+            if empty > MAX_EMPTY_LINES {
+                return Err(self.lines.fault("more than 1000 empty lines", "the end of the file"));
+            }
+        }
+        if empty > 0 {
+            return Err(self.lines.fault("a frame after an empty line", "the end of the file"));
+        }
+        self.frames += 1;
+        read_frame(&mut self.lines, self.file_bytes, limits).map(Some)
+    }
+}
+
+/// Reads a frame, whose first line is the current one.
+fn read_frame(lines: &mut Lines<impl BufRead>, file_bytes: u64, limits: &Limits) -> Result<FluidFile, Fault> {
+    let n = parse_count(lines)?;
+    let line_number = lines.number;
     let comment = lines.next_whole_line("a comment line")?.to_owned();
     let comment = CommentLine::parse(&comment, lines.number)?;
     // Each column takes at least one character and a separator.
     if n.saturating_mul(2 * comment.columns.len() as u64) > file_bytes {
         let expected = format!("no more than fit into a file of {}", byte_count(file_bytes));
         let got = format_count(n, "particle", "particles");
-        return Err(Fault::malformed(format!("line {}", line_number + 1), got, expected));
+        return Err(Fault::malformed(format!("line {line_number}"), got, expected));
     }
     let mut builder = Builder::new(limits, n, comment.species_names.clone())?;
     let has = |column: Column| comment.columns.contains(&column);
@@ -48,7 +122,8 @@ pub(in crate::fluid) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, 
         Some(bounds) if bounds.sides == BoxSides::Periodic => bounds,
         given => open_box(given, comment.dimensions, &builder.coordinates),
     };
-    Ok(builder.finish(bounds, comment.species_masses, comment.step, comment.time))
+    let fluid = builder.finish(bounds, comment.species_masses, comment.step, comment.time);
+    Ok(FluidFile { units: comment.units, ..fluid })
 }
 
 /// Returns the byte and the number of lines before the last frame. At most 1000 empty lines may
@@ -62,7 +137,7 @@ fn find_last_frame(file: &File) -> Result<(u64, u64), Fault> {
         offset += lines.bytes().len() as u64;
         if last.is_some() && lines.bytes().trim_ascii().is_empty() {
             empty += 1;
-            if empty > 1000 {
+            if empty > MAX_EMPTY_LINES {
                 return Err(lines.fault("more than 1000 empty lines", "the end of the file"));
             }
             continue;
@@ -86,13 +161,8 @@ fn find_last_frame(file: &File) -> Result<(u64, u64), Fault> {
     last.ok_or_else(|| lines.fault("end of file", "the number of particles"))
 }
 
-fn next_count(lines: &mut Lines<BufReader<&File>>) -> Result<u64, Fault> {
-    lines.next_whole_line("the number of particles")?;
-    parse_count(lines)
-}
-
 /// Parses the current line as the number of particles.
-fn parse_count(lines: &Lines<BufReader<&File>>) -> Result<u64, Fault> {
+fn parse_count(lines: &Lines<impl BufRead>) -> Result<u64, Fault> {
     let expected = "the number of particles";
     if !lines.bytes().ends_with(b"\n") {
         return Err(lines.fault("no newline at its end", "a whole line"));
@@ -122,6 +192,7 @@ struct CommentLine {
     step: Option<u64>,
     species_names: Vec<String>,
     species_masses: Option<Vec<f64>>,
+    units: Option<BTreeMap<String, String>>,
 }
 
 impl CommentLine {
@@ -183,8 +254,20 @@ impl CommentLine {
             step,
             species_names: names.split_whitespace().map(str::to_owned).collect(),
             species_masses: parsed("species_masses", "numbers")?,
+            units: units_of(&pairs),
         })
     }
+}
+
+/// Returns the system of units and the unit of each quantity, if the file has them.
+fn units_of(pairs: &[(String, String)]) -> Option<BTreeMap<String, String>> {
+    let name_of = |key: &str| match key {
+        "units" => Some("system".to_owned()),
+        _ => key.strip_prefix("unit_").map(str::to_owned),
+    };
+    let units: BTreeMap<_, _> =
+        pairs.iter().filter_map(|(key, value)| Some((name_of(key)?, value.clone()))).collect();
+    (!units.is_empty()).then_some(units)
 }
 
 /// Values of `pbc` that are accepted, for messages.
