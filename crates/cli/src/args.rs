@@ -16,7 +16,7 @@ pub use lab::{
 };
 pub use reference::{ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::PossibleValue;
@@ -220,6 +220,14 @@ impl Command {
 }
 
 impl Command {
+    /// Returns the path of the case, which can also be the name of a preset.
+    pub fn case_file(&self) -> Option<&Path> {
+        match self {
+            Self::Run(arguments) => Some(Path::new(&arguments.case)),
+            _ => None,
+        }
+    }
+
     /// Returns the flags of a measurement that several ranks execute together.
     pub fn shared_bench(&self) -> Option<&BenchArgs> {
         match self {

@@ -39,8 +39,9 @@ fn main() -> ExitCode {
 
 /// Executes the command line as a rank and returns the exit status. An error ends all ranks.
 fn run_rank(transport: &Transport) -> Result<u8, Failure> {
-    ranks::expect_same_command(transport)?;
     let arguments = args::Arguments::try_parse();
+    let case_file = arguments.as_ref().ok().and_then(|arguments| arguments.command.case_file());
+    ranks::expect_same_command(transport, case_file)?;
     if transport.rank() > 0 {
         // Rank 0 prints errors in the flags.
         return arguments.map_or(Ok(()), |arguments| ranks::follow(&arguments, transport)).map(|()| 0);

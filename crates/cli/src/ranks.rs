@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use orrery_cluster::{ClusterError, Team, Transport, threads};
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::provenance;
 use orrery_engine::team::{self, FollowerSettings, Ranks};
+use orrery_io::hash_file;
 
 use crate::args::{Arguments, CommonRunArgs, RunDevices};
 use crate::commands::{self, Ending, tune};
@@ -63,27 +65,70 @@ impl LeadingRank {
     }
 }
 
-/// Checks that all ranks execute the same command of the same program. All of them return the same
-/// error.
-pub fn expect_same_command(transport: &Transport) -> Result<(), Failure> {
+/// Checks that all ranks execute the same command of the same program, and that those that can read
+/// the case file find the same one. All of them return the same error.
+pub fn expect_same_command(transport: &Transport, case_file: Option<&Path>) -> Result<(), Failure> {
     if transport.size() == 1 {
         return Ok(());
     }
-    let own = format!("{} {}\n{}", provenance::VERSION, provenance::COMMIT, log::command_line());
+    let program = format!("{} {}", provenance::VERSION, provenance::COMMIT);
+    let own = [program, case_hash(case_file), log::command_line()].join("\n");
     let all = transport.all_gather(own.as_bytes())?;
-    let Some(other) = all.iter().position(|text| *text != all[0]) else { return Ok(()) };
-    let texts = [&all[0], &all[other]].map(|text| String::from_utf8_lossy(text).into_owned());
-    let [(first_program, first_command), (program, command)] =
-        texts.each_ref().map(|text| text.split_once('\n').unwrap_or_default());
-    let found = if first_command == command {
-        format!("rank 0 is orrery {first_program}, rank {other} is orrery {program}; expected one version")
-    } else {
+    let texts: Vec<_> = all.iter().map(|text| String::from_utf8_lossy(text)).collect();
+    let ranks: Vec<RankCommand<'_>> = texts.iter().map(|text| RankCommand::of_text(text)).collect();
+    let Some((other, rank)) = ranks.iter().enumerate().find(|(_, rank)| !rank.agrees_with(&ranks[0])) else {
+        return Ok(());
+    };
+    let first = &ranks[0];
+    let found = if first.command != rank.command {
         format!(
-            "rank 0 executes '{first_command}', rank {other} executes '{command}'; expected one command. Set \
-             ORRERY_MPI=off for independent runs"
+            "rank 0 executes '{}', rank {other} executes '{}'; expected one command. Set ORRERY_MPI=off for \
+             independent runs",
+            first.command, rank.command
+        )
+    } else if first.program != rank.program {
+        format!(
+            "rank 0 is orrery {}, rank {other} is orrery {}; expected one version",
+            first.program, rank.program
+        )
+    } else {
+        let [expected, found] = [first, rank].map(|rank| rank.case_hash.get(..16).unwrap_or_default());
+        format!(
+            "{}: rank {other} of {} finds another case file than rank 0: blake3:{found}, expected \
+             blake3:{expected}; all nodes need the same file, for example on a shared file system",
+            case_file.unwrap_or(Path::new("case")).display(),
+            ranks.len()
         )
     };
     Err(Failure::Usage(found))
+}
+
+/// Command of a rank, as the ranks compare it.
+struct RankCommand<'a> {
+    program: &'a str,
+    /// Hash of the case file, or nothing if this rank cannot read it. Only rank 0 needs it.
+    case_hash: &'a str,
+    command: &'a str,
+}
+
+impl<'a> RankCommand<'a> {
+    fn of_text(text: &'a str) -> Self {
+        let (program, rest) = text.split_once('\n').unwrap_or_default();
+        let (case_hash, command) = rest.split_once('\n').unwrap_or_default();
+        Self { program, case_hash, command }
+    }
+
+    fn agrees_with(&self, first: &Self) -> bool {
+        let has_same_case =
+            self.case_hash == first.case_hash || self.case_hash.is_empty() || first.case_hash.is_empty();
+        (self.program, self.command) == (first.program, first.command) && has_same_case
+    }
+}
+
+/// Returns the hash of the case file, or nothing if it cannot be read. A large file is no case.
+fn case_hash(path: Option<&Path>) -> String {
+    let is_small = |path: &&Path| path.metadata().is_ok_and(|found| found.is_file() && found.len() < 1 << 21);
+    path.filter(is_small).and_then(|path| hash_file(path).ok()).unwrap_or_default()
 }
 
 /// Returns whether this process or thread follows rank 0, which prints.

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Backend, Device};
+use orrery_io::{FieldValues, write_field_npy};
 use orrery_lab::tuning::Tuning;
+use orrery_model::grid::Grid;
 
 use crate::common::mpi::INSTALLATIONS;
 use crate::common::mpi::Installation::{self, Mpich, OpenMpi, OpenMpi5};
@@ -375,6 +377,64 @@ fn the_processes_of_the_self_test_are_no_ranks() {
         let Some(output) = launch(&dir, mpi, 2, &arguments.map(str::to_owned), &[]) else { continue };
         let stdout = assert_success(&output);
         assert_eq!(stdout.matches("1 of 1 passed").count(), 1, "{stdout}");
+    }
+}
+
+/// Starts `orrery ARGUMENTS` on rank 0 in the folder `a`, and on two ranks in the folder `b`.
+fn launch_in_two_folders(dir: &TestDir, mpi: Installation, arguments: &[&str]) -> Option<Output> {
+    let mut command = mpi.command(1, arguments, &[])?;
+    command.args([":", "-n", "2", "env", "-C"]).arg(dir.path("b"));
+    command.arg(env!("CARGO_BIN_EXE_orrery")).args(arguments).current_dir(dir.path("a"));
+    Some(end_of(&mut command))
+}
+
+/// Files of each rank in its working directory, as on disks of different nodes. A velocity that
+/// differs on one node, or another case file, is refused at the start and when a run is resumed.
+#[test]
+fn different_files_of_ranks_are_refused() {
+    let case = "[grid]\nnx = 24\nny = 50\nhx = 1.0\n\
+                [wave]\nvelocity_file = \"/proc/self/cwd/velocity.npy\"\nlayer_nodes = 4\n\
+                source = [{ x = 12, y = 25, frequency = 0.1 }]\nreceivers = [{ x = 8, y = 20, count = 2, dx = 3 }]\n\
+                [time]\nstep = 0.125\nend = 1\n[image]\nsize = 64\n";
+    let grid = Grid { nx: 24, ny: 50, hx: 1.0, hy: 1.0 };
+    for mpi in [OpenMpi, Mpich] {
+        let dir = TestDir::new();
+        let write = |folder: &str, velocity: f64, case: &str| {
+            std::fs::create_dir_all(dir.path(folder)).unwrap();
+            let values = vec![velocity; 24 * 50];
+            let file = dir.path(folder).join("velocity.npy");
+            write_field_npy(&file, &grid, FieldValues::Double(&values)).unwrap();
+            dir.write(&format!("{folder}/case.toml"), case);
+        };
+        let expect_refusal = |arguments: &[&str], message: &str| {
+            let output = launch_in_two_folders(&dir, mpi, arguments).unwrap();
+            let all = text(&output.stdout) + &text(&output.stderr);
+            assert_eq!((output.status.code(), count(&output, message)), (Some(2), 1), "{all}");
+            assert_eq!(count(&output, "error: "), 1, "{all}");
+        };
+        write("a", 1.0, case);
+        write("b", 1.5, case);
+        let out = dir.path("out");
+        let out = out.to_str().unwrap();
+        let start = ["run", "case.toml", "--out", out, "--device", "cpu"];
+        if mpi.command(1, start, &[]).is_none() {
+            continue;
+        }
+        let differs =
+            "error: /proc/self/cwd/velocity.npy: rank 1 of 3 has read another file than rank 0: blake3:";
+        expect_refusal(&start, differs);
+        assert!(!dir.path("out").exists());
+        write("b", 1.0, &format!("{case}# stale\n"));
+        expect_refusal(&start, "case.toml: rank 1 of 3 finds another case file than rank 0: blake3:");
+        assert!(!dir.path("out").exists());
+        // Rank 0 alone needs the case file.
+        std::fs::remove_file(dir.path("b/case.toml")).unwrap();
+        assert_success(&launch_in_two_folders(&dir, mpi, &start).unwrap());
+        let resume = ["resume", out, "--end", "2", "--device", "cpu"];
+        write("b", 1.5, case);
+        expect_refusal(&resume, differs);
+        write("b", 1.0, case);
+        assert_success(&launch_in_two_folders(&dir, mpi, &resume).unwrap());
     }
 }
 

@@ -23,6 +23,7 @@ use crate::blocks::Blocks;
 use crate::case::{Case, CheckpointEvery};
 use crate::error::EngineError;
 use crate::folder::CHECKPOINTS;
+use crate::input_files::InputHashes;
 use crate::observers;
 use crate::provenance;
 use crate::simulation::{Moment, Simulation};
@@ -376,12 +377,15 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
         .map_err(|e| malformed("header", e.to_string(), "a checkpoint header"))?;
     let case = Case::load_from_checkpoint(&header.case, &path.display().to_string(), &[])?;
     check_header(&header, &case).map_err(|(got, expected)| malformed("header", got, expected))?;
-    check_input_files(&header.provenance, &case)?;
     let mut blocks = Blocks::new(path, checkpoint.blocks);
     let columns_before_end = blocks.take_prefixed(before_end::PREFIX);
     let stamp = Stamp { step: header.step, time: header.time };
     let saved = SavedSystem { path, case: &case, count: header.count, method: &header.method, limits, stamp };
-    let system = System::restore(&saved, &mut blocks)?;
+    let system = System::restore(&saved, &mut blocks).map_err(|error| {
+        // A file that has changed may be the cause.
+        check_input_files(&header.provenance, &case, None).err().unwrap_or(error)
+    })?;
+    check_input_files(&header.provenance, &case, system.input_hashes())?;
     if system.physics() != header.physics {
         return Err(malformed("physics", header.physics, "that of the case"));
     }
@@ -423,8 +427,13 @@ fn check_header(header: &Header, case: &Case) -> Result<(), (String, &'static st
     Ok(())
 }
 
-/// Checks that the files that a resumed run reads again have the recorded hashes.
-fn check_input_files(provenance: &[(String, String)], case: &Case) -> Result<(), EngineError> {
+/// Checks that the files that a resumed run reads again have the recorded hashes. `read` are the
+/// hashes of the bytes that were read. Other files are hashed now.
+fn check_input_files(
+    provenance: &[(String, String)],
+    case: &Case,
+    read: Option<&InputHashes>,
+) -> Result<(), EngineError> {
     let inputs = provenance.iter().find(|(name, _)| name == "inputs").map_or("", |(_, text)| text);
     for path in case.files_of_resumed_run() {
         let refused = |reason: String| Err(EngineError::ResumeInput { path: path.clone(), reason });
@@ -432,7 +441,7 @@ fn check_input_files(provenance: &[(String, String)], case: &Case) -> Result<(),
         if path.exists() && !path.is_file() {
             return refused("not a regular file".to_owned());
         }
-        match provenance::hash_file(&path) {
+        match provenance::known_hash(&path, read) {
             Err(error) => return refused(error.fault.to_string()),
             Ok(hash) if provenance::recorded_input_hash(inputs, &path) != Some(&hash) => {
                 return refused("the file has changed".to_owned());

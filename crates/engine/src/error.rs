@@ -18,6 +18,7 @@ use orrery_model::{format_count, short_number};
 
 use crate::case::CaseError;
 use crate::fluid::FluidError;
+use crate::input_files::InputDifference;
 use crate::system::Size;
 
 /// Error that prevents a run from starting or continuing. The message is one line.
@@ -151,6 +152,9 @@ pub enum EngineError {
         /// Reason.
         message: String,
     },
+    /// The ranks have read different input files.
+    #[error(transparent)]
+    InputsDiffer(InputDifference),
     /// The units of the file cannot be converted to those of the case.
     #[error("{}: the units are {found} but the case has {expected}, and one of them has no physical scale; expected units = \"{found}\" in the case", path.display())]
     UnitsMismatch {
@@ -413,6 +417,7 @@ impl EngineError {
             | Self::Input(_)
             | Self::Memory { .. }
             | Self::DeviceMemory { .. }
+            | Self::InputsDiffer(_)
             | Self::UnitsMismatch { .. }
             | Self::StartTime { .. }
             | Self::OutputNotEmpty(_)

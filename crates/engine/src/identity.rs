@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use orrery_io::{Fault, Format, IoError, copy_file_atomically, write_file_atomically};
+use orrery_io::{Fault, Format, IoError, copy_file_atomically, hash_file, write_file_atomically};
 
 use crate::case::Case;
 use crate::error::EngineError;
 use crate::folder::{CASE, PROVENANCE, start_file_name};
-use crate::provenance::{hash_file, recorded_input_hash};
+use crate::provenance::recorded_input_hash;
 
 /// Writes the provenance and the resolved case to the folder of a run.
 pub fn write_run_info(

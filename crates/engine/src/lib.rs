@@ -52,6 +52,7 @@ mod folder;
 pub mod gravity;
 pub mod heat;
 mod identity;
+pub mod input_files;
 mod observers;
 mod pipeline;
 pub mod provenance;

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use orrery_device::Device;
-use orrery_io::IoError;
+use orrery_io::{IoError, hash_file};
 use orrery_model::Species;
 use orrery_simd::InstructionSet;
 
 use crate::case::Case;
+use crate::input_files::InputHashes;
 
 /// Version of the program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -26,25 +27,19 @@ pub fn device_text(device: Option<&Device>) -> String {
     }
 }
 
-/// Returns the BLAKE3 hash of a file, in hexadecimal.
-pub fn hash_file(path: &Path) -> Result<String, IoError> {
-    let mut hasher = blake3::Hasher::new();
-    let mut file = std::fs::File::open(path).map_err(|e| IoError::from_system(path, e))?;
-    std::io::copy(&mut file, &mut hasher).map_err(|e| IoError::from_system(path, e))?;
-    Ok(hasher.finalize().to_hex().to_string())
-}
-
 /// Returns the provenance of a run as ordered pairs of name and text. `method` and `strategy` are
-/// those of its system.
+/// those of its system. `read` are the hashes of the files that it has read. Other files are hashed
+/// now.
 pub fn run_provenance(
     case: &Case,
     method: &str,
     device: Option<&Device>,
     strategy: Option<String>,
+    read: Option<&InputHashes>,
 ) -> Result<Vec<(String, String)>, IoError> {
     let resolved = case.to_toml();
     let files: Vec<String> =
-        case.input_files().iter().map(|path| input_text(path)).collect::<Result<_, _>>()?;
+        case.input_files().iter().map(|path| input_text(path, read)).collect::<Result<_, _>>()?;
     let inputs = if files.is_empty() { case_hash_text(&resolved) } else { files.join("; ") };
     let seed = match case.physics.seeds().as_slice() {
         [] => "none".to_owned(),
@@ -70,8 +65,13 @@ fn case_hash_text(resolved: &str) -> String {
 }
 
 /// Returns the hash and the path of an input file.
-fn input_text(path: &Path) -> Result<String, IoError> {
-    Ok(format!("blake3:{} {}", hash_file(path)?, path.display()))
+fn input_text(path: &Path, read: Option<&InputHashes>) -> Result<String, IoError> {
+    Ok(format!("blake3:{} {}", known_hash(path, read)?, path.display()))
+}
+
+/// Returns the hash of a file: that of the bytes that were read, or else of its present bytes.
+pub(crate) fn known_hash(path: &Path, read: Option<&InputHashes>) -> Result<String, IoError> {
+    read.and_then(|read| read.of(path)).map_or_else(|| hash_file(path), |hash| Ok(hash.to_owned()))
 }
 
 /// Returns the recorded hash of the file at `path`, if `inputs` is the text of a run that started

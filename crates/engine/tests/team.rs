@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use orrery_cluster::{Team, threads};
 use orrery_engine::EngineError;
-use orrery_engine::case::Case;
+use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run};
 use orrery_engine::team::{FollowerSettings, Ranks, follow};
@@ -162,4 +162,106 @@ fn a_resume_on_too_many_ranks_is_refused() {
     })
     .unwrap();
     assert!(crate::common::folder_content(&folder) == before);
+}
+
+/// Returns an NPY file of f64.
+fn npy(shape: &str, values: &[f64]) -> Vec<u8> {
+    let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape}), }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+/// A plate and waves whose properties are in files of `folder`.
+fn cases_of_files(folder: &Path) -> [(Case, &'static [&'static str]); 2] {
+    let write = |name: &str, shape: &str, values: &[f64]| {
+        std::fs::write(folder.join(name), npy(shape, values)).unwrap();
+    };
+    write("conductivity.npy", "24, 16", &[1.0; 384]);
+    write("source.npy", "24, 16", &[0.0; 384]);
+    write("west.npy", "24,", &[0.5; 24]);
+    write("velocity.npy", "50, 24", &[1.0; 1200]);
+    write("wavelet.npy", "9,", &[0.0, 0.5, 1.0, 0.5, 0.0, -0.5, -1.0, -0.5, 0.0]);
+    let times = "[time]\nstep = 0.125\nend = 1\n[output]\nrecord_every = \"1 step\"\n[image]\nsize = 64\n";
+    let plate = "[grid]\nnx = 16\nny = 24\nhx = 1.0\n[heat]\nconductivity_file = \"conductivity.npy\"\n\
+                 source_file = \"source.npy\"\nwest = { condition = \"fixed\", file = \"west.npy\" }\n\
+                 [initial]\nstate = \"hot-spot\"\n";
+    let tank = "[grid]\nnx = 24\nny = 50\nhx = 1.0\n[wave]\nvelocity_file = \"velocity.npy\"\nlayer_nodes = 4\n\
+                [[wave.source]]\nx = 12\ny = 25\nfile = \"wavelet.npy\"\ninterval = 0.5\n";
+    let load = |text: &str| {
+        let (label, folder) = ("case".to_owned(), folder.to_owned());
+        let source = CaseSource::Text { label, text: [text, times].concat(), folder };
+        Case::load(&source, &[]).unwrap_or_else(|error| panic!("{error}"))
+    };
+    [
+        (load(plate), &["conductivity.npy", "source.npy", "west.npy"]),
+        (load(tank), &["velocity.npy", "wavelet.npy"]),
+    ]
+}
+
+/// Starts three ranks. Rank 0 has read `file` when its first value changes, and the others read it
+/// after that, as from a stale cache. Returns the error of rank 0.
+fn error_of_changed_file(
+    file: &Path,
+    lead: impl Fn(&Control) -> Result<Summary, EngineError> + Sync,
+) -> EngineError {
+    let before = std::fs::read(file).unwrap();
+    let mut after = before.clone();
+    let first = after.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    after[first] ^= 1;
+    let errors = threads::run(3, |transport| {
+        let team = Team::new(transport);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        pool.install(|| {
+            if !team.is_leader() {
+                return follow(&team, &FollowerSettings::default()).map(|()| None);
+            }
+            let (file, after) = (file.to_owned(), after.clone());
+            team.set_command_hook(move || std::fs::write(&file, &after).unwrap());
+            let ranks = Ranks::lead(&team);
+            let result = lead(&Control { ranks: ranks.clone(), ..Control::default() });
+            assert!(ranks.dismiss(Some(std::time::Duration::from_secs(20))), "the followers wait");
+            Ok::<_, EngineError>(result.err())
+        })
+    });
+    std::fs::write(file, before).unwrap();
+    errors.unwrap().into_iter().flatten().next().expect("the run is refused")
+}
+
+/// The ranks must read the same files, at the start of a run and when it is resumed.
+#[test]
+fn ranks_that_read_different_files_are_refused() {
+    let dir = temp_folder();
+    for (case, files) in cases_of_files(dir.path()) {
+        let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+        with_ranks(3, |control| run(&case, &output_to(whole.clone()), control, |_| {})).unwrap();
+        with_ranks(3, |control| run_until(&case, &parts, 3, control)).unwrap();
+        let before = crate::common::folder_content(&parts);
+        let refused = dir.path().join("refused");
+        let resumed = Resume { folder: &parts, sets: &[], restart_outputs: false };
+        for name in files {
+            let file = dir.path().join(name);
+            let hash = blake3::hash(&std::fs::read(&file).unwrap()).to_hex();
+            let check = |error: EngineError| {
+                let text = error.to_string();
+                let start =
+                    format!("{}: rank 1 of 3 has read another file than rank 0: blake3:", file.display());
+                assert!(text.starts_with(&start), "{text}");
+                assert!(text.contains(&format!(", expected blake3:{}; ", &hash[..16])), "{text}");
+                assert!(error.is_user_error());
+            };
+            check(error_of_changed_file(&file, |control| {
+                run(&case, &output_to(refused.clone()), control, |_| {})
+            }));
+            assert!(!refused.exists(), "{name}");
+            check(error_of_changed_file(&file, |control| resume(&resumed, control, |_| {})));
+            assert!(crate::common::folder_content(&parts) == before, "{name}");
+        }
+        with_ranks(3, |control| resume(&resumed, control, |_| {})).unwrap();
+        assert_same(&parts, &whole, "resumed after refusals");
+        std::fs::remove_dir_all(whole).unwrap();
+        std::fs::remove_dir_all(parts).unwrap();
+    }
 }

@@ -17,6 +17,7 @@ mod error;
 mod field;
 mod fluid;
 mod gadget;
+mod hashed;
 mod hdf5;
 mod limits;
 mod metered;
@@ -36,18 +37,20 @@ pub use cosmology::Comoving;
 pub use error::{Fault, IoError};
 pub use field::{
     FieldData, FieldFile, FieldFormat, FieldFrame, FieldLabels, FieldValues, VolumeData, Window, copy_window,
-    read_field, read_field_npy, read_field_png, read_field_vti, read_profile_npy, read_volume_npy,
-    read_volume_vti, render_field_file, write_field, write_field_npy, write_field_vti, write_labelled_vti,
-    write_volume_npy, write_volume_vti,
+    read_field, read_field_npy, read_field_npy_hashed, read_field_png, read_field_vti, read_profile_npy,
+    read_profile_npy_hashed, read_volume_npy, read_volume_npy_hashed, read_volume_vti, render_field_file,
+    write_field, write_field_npy, write_field_vti, write_labelled_vti, write_volume_npy, write_volume_vti,
 };
 pub use fluid::{
     FluidFile, FluidFrame, FluidFrames, FluidSpecies, append_fluid_frame, is_fluid_trajectory, read_fluid,
     remove_fluid_frames,
 };
+pub use hashed::hash_file;
 pub use limits::{Limits, available_memory, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use segy::{
-    SegyFile, SegyKind, SegyModel, read_model_segy, read_segy, read_seismograms_segy, write_seismograms_segy,
+    SegyFile, SegyKind, SegyModel, read_model_segy, read_model_segy_hashed, read_segy, read_seismograms_segy,
+    write_seismograms_segy,
 };
 pub use seismogram::{Seismogram, write_seismogram_csv, write_seismogram_npy};
 pub use snapshot::{

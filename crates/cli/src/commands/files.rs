@@ -64,7 +64,7 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
         time: 0.0,
         step: 0,
         units: case.units,
-        provenance: provenance::run_provenance(&case, provenance::NO_SOLVER, None, None)
+        provenance: provenance::run_provenance(&case, provenance::NO_SOLVER, None, None, None)
             .map_err(Failure::Input)?,
     };
     orrery_io::write_snapshot(&arguments.output, &snapshot).map_err(Failure::Output)?;

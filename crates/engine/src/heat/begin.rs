@@ -11,6 +11,7 @@ use crate::case::{Case, HeatCase};
 use crate::compute_device::{self, ComputeDevice, Tuned, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
+use crate::input_files::InputFiles;
 use crate::system::{Dynamics, Plan, ReportFn, Size, Stamp, SystemError};
 
 /// Creates the plate of `case` on the selected device, or on the CPU if `auto` selected a device
@@ -24,20 +25,23 @@ pub(crate) fn start(
 ) -> Result<(Case, HeatSystem), EngineError> {
     let selected = ensure_memory(selected, control, case, heat)?;
     check_host_memory(heat, &selected, control)?;
-    let problem = build_problem(case, heat, &control.limits)?;
-    let initial = initial_values(case, heat, &problem, &control.limits)?;
+    let files = InputFiles::new(&control.limits);
+    let problem = build_problem(case, heat, &files)?;
+    let initial = initial_values(case, heat, &problem, &files)?;
+    let inputs = files.into_hashes();
     let mut case = case.with_absolute_paths();
     let time = case.time.known_start();
     case.time.start = Some(time);
     report(RunEvent::Device(&selected));
     let device = selected.device.as_ref();
     let setup = device.map(|device| device_setup(device, &problem, control.device.tuned));
-    let team = control.ranks.start_field(&case, &selected)?;
+    let at_start = |error: SystemError| error.at(Stamp { step: 0, time });
+    let team = control.ranks.start_field(&case, &selected, &inputs).map_err(at_start)?;
     let field = HeatField::new_in_team(team, &problem, &initial, setup.as_ref())
-        .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
+        .map_err(|error| at_start(error.into()))?;
     let facts = PlateFacts::new(&case, heat, &problem);
-    let system = HeatSystem::new(field, facts).with_ranks(control.ranks.size());
-    system.check_finite().map_err(|error| error.at(Stamp { step: 0, time }))?;
+    let system = HeatSystem::new(field, facts, inputs).with_ranks(control.ranks.size());
+    system.check_finite().map_err(at_start)?;
     Ok((case, system))
 }
 
@@ -55,8 +59,9 @@ pub(crate) fn plan(case: &Case, heat: &HeatCase, control: &Control) -> Result<Pl
     let selected = select_device_of(&control.ranks, control.device.choice)?;
     let selected = ensure_memory(selected, control, case, heat)?;
     check_host_memory(heat, &selected, control)?;
-    let problem = build_problem(case, heat, &control.limits)?;
-    initial_values(case, heat, &problem, &control.limits)?;
+    let files = InputFiles::new(&control.limits);
+    let problem = build_problem(case, heat, &files)?;
+    initial_values(case, heat, &problem, &files)?;
     let mut case = case.with_absolute_paths();
     case.time.start = Some(case.time.known_start());
     let host_bytes = PlateFacts::host_bytes(heat, selected.device.is_some());

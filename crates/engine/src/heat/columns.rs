@@ -10,6 +10,7 @@ use super::{METHOD, node_count};
 use crate::blocks::Blocks;
 use crate::case::HeatCase;
 use crate::error::EngineError;
+use crate::input_files::InputFiles;
 use crate::system::{Dynamics, SavedSystem};
 
 impl HeatSystem {
@@ -52,10 +53,11 @@ impl HeatSystem {
             let found = format_count(column.len() as u64, "value", "values");
             return Err(malformed(COLUMN, found, "one value per node"));
         }
-        let problem = build_problem(case, heat, limits)?;
+        let files = InputFiles::new(limits);
+        let problem = build_problem(case, heat, &files)?;
         let field = HeatField::restore(&problem, column, None)
             .map_err(|error| malformed("a column", error.to_string(), "one value per node"))?;
-        let system = Self::new(field, PlateFacts::new(case, heat, &problem));
+        let system = Self::new(field, PlateFacts::new(case, heat, &problem), files.into_hashes());
         system.check_finite().map_err(|error| malformed(COLUMN, error.to_string(), "finite numbers"))?;
         Ok(system)
     }

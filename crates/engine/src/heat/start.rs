@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use orrery_fields::heat::{Conductivity, HeatError, HeatProblem};
-use orrery_io::{FieldData, Limits, read_field_npy, read_field_png, read_profile_npy};
+use orrery_io::{FieldData, Limits, read_field_png};
 use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid, GridError};
 use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
 
 use crate::case::{Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region};
 use crate::error::EngineError;
+use crate::input_files::InputFiles;
 
 /// Builds the problem of a case: reads the files of conductivity, source and edges, and applies the
 /// regions in their order. The step of the case must be stable.
-pub fn build_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<HeatProblem, EngineError> {
-    let problem = read_problem(case, heat, limits)?;
+pub fn build_problem(case: &Case, heat: &HeatCase, files: &InputFiles) -> Result<HeatProblem, EngineError> {
+    let problem = read_problem(case, heat, files)?;
     if let StepChoice::Fixed(dt) = case.time.step {
         let refused = |source| EngineError::Heat { origin: "[time]".to_owned(), source: Box::new(source) };
         problem.check_step(dt).map_err(refused)?;
@@ -23,8 +24,8 @@ pub fn build_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<He
 }
 
 /// Builds the problem of a case without its step.
-fn read_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<HeatProblem, EngineError> {
-    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
+fn read_problem(case: &Case, heat: &HeatCase, files: &InputFiles) -> Result<HeatProblem, EngineError> {
+    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, files };
     let boundaries = on_all_edges(|edge| inputs.boundary(edge, heat.edge(edge)))?;
     let conductivity = inputs.conductivity(heat)?;
     let source = match heat.has_source() {
@@ -38,7 +39,8 @@ fn read_problem(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<HeatPro
 /// Returns the longest stable step of a case, whatever its step is. It depends on the conductivity
 /// and on the kinds of the edges, so no other file is read.
 pub fn max_stable_step(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<f64, EngineError> {
-    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
+    let files = InputFiles::new(limits);
+    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, files: &files };
     let boundaries = on_all_edges(|edge| {
         Ok(match heat.edge(edge) {
             EdgeCondition::Fixed(_) => Boundary::fixed(0.0),
@@ -64,9 +66,9 @@ pub fn initial_values(
     case: &Case,
     heat: &HeatCase,
     problem: &HeatProblem,
-    limits: &Limits,
+    files: &InputFiles,
 ) -> Result<Vec<f64>, EngineError> {
-    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, limits };
+    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, files };
     let (values, origin) = match &heat.initial {
         InitialState::Formula(formula) => {
             formula.validate(problem.boundaries()).map_err(EngineError::InitialState)?;
@@ -115,7 +117,7 @@ struct Inputs<'a> {
     /// Folder of the case.
     folder: &'a Path,
     grid: &'a Grid,
-    limits: &'a Limits,
+    files: &'a InputFiles,
 }
 
 impl Inputs<'_> {
@@ -126,14 +128,14 @@ impl Inputs<'_> {
     /// Reads an NPY file with one value per node.
     fn field(&self, path: &Path) -> Result<Vec<f64>, EngineError> {
         let path = self.path(path);
-        let data = read_field_npy(&path, self.limits).map_err(EngineError::Input)?;
+        let data = self.files.plane_npy(&path)?;
         self.values_of(data, path, "values")
     }
 
     /// Reads an image with one pixel per node, as grey values from 0 to 1.
     fn image(&self, path: &Path) -> Result<Vec<f64>, EngineError> {
         let path = self.path(path);
-        let data = read_field_png(&path, self.limits).map_err(EngineError::Input)?;
+        let data = read_field_png(&path, &self.files.limits).map_err(EngineError::Input)?;
         self.values_of(data, path, "pixels")
     }
 
@@ -162,7 +164,7 @@ impl Inputs<'_> {
             EdgeProfile::Points(points) => EdgeValues::Profile(interpolate(points, nodes)),
             EdgeProfile::File(path) => {
                 let path = self.path(path);
-                let values = read_profile_npy(&path, self.limits).map_err(EngineError::Input)?;
+                let values = self.files.profile_npy(&path)?;
                 if values.len() != nodes {
                     let found = values.len();
                     return Err(EngineError::ProfileLength { path, edge: edge.as_str(), found, nodes });

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use orrery_fields::heat::{Conductivity, HeatProblem};
 use orrery_io::picture::{Image, write_png};
-use orrery_io::{FieldValues, Limits, write_field_npy};
+use orrery_io::{FieldValues, write_field_npy};
 use orrery_model::grid::{Edge, Grid};
 
 use super::start::{build_problem, initial_values};
 use crate::case::{Case, CaseSource};
+use crate::input_files::InputFiles;
 
 /// 5 x 4 nodes with x = 0, 1, ... 4 and y = 0, 2, 4, 6.
 const GRID: Grid = Grid { nx: 5, ny: 4, hx: 1.0, hy: 2.0 };
@@ -21,7 +22,8 @@ fn load(rest: &str, folder: &Path) -> Case {
 
 fn problem_in(rest: &str, folder: &Path) -> HeatProblem {
     let case = load(&format!("initial.state = \"uniform\"\n{rest}"), folder);
-    build_problem(&case, case.heat().unwrap(), &Limits::default()).unwrap_or_else(|error| panic!("{error}"))
+    build_problem(&case, case.heat().unwrap(), &InputFiles::default())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn problem(rest: &str) -> HeatProblem {
@@ -31,8 +33,8 @@ fn problem(rest: &str) -> HeatProblem {
 fn initial(rest: &str, folder: &Path) -> Vec<f64> {
     let case = load(&format!("heat = {{}}\n{rest}"), folder);
     let heat = case.heat().unwrap();
-    let problem = build_problem(&case, heat, &Limits::default()).unwrap();
-    initial_values(&case, heat, &problem, &Limits::default()).unwrap_or_else(|error| panic!("{error}"))
+    let problem = build_problem(&case, heat, &InputFiles::default()).unwrap();
+    initial_values(&case, heat, &problem, &InputFiles::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns the nodes with `value`.

@@ -19,6 +19,7 @@ use crate::blocks::Blocks;
 use crate::case::{Case, HeatCase, StopRange};
 use crate::compute_device::Tuned;
 use crate::error::EngineError;
+use crate::input_files::InputHashes;
 use crate::observers::Painter;
 use crate::system::{
     ColumnValues, Dynamics, Row, Schema, Size, SnapshotLabels, SolutionError, Stamp, StateColumn,
@@ -35,6 +36,8 @@ pub struct HeatSystem {
     /// True while observers look at the state a short time later.
     shows_ahead: bool,
     facts: PlateFacts,
+    /// Hashes of the input files.
+    inputs: InputHashes,
 }
 
 /// Properties of a plate that do not change during a run.
@@ -137,8 +140,13 @@ fn source_rate(problem: &HeatProblem) -> f64 {
 }
 
 impl HeatSystem {
-    pub(super) fn new(field: HeatField, facts: PlateFacts) -> Self {
-        Self { field, shows_ahead: false, facts }
+    pub(super) fn new(field: HeatField, facts: PlateFacts, inputs: InputHashes) -> Self {
+        Self { field, shows_ahead: false, facts, inputs }
+    }
+
+    /// Returns the hashes of the input files that were read.
+    pub(crate) fn input_hashes(&self) -> &InputHashes {
+        &self.inputs
     }
 
     /// Sets the number of ranks, on which the memory of a device depends.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use orrery_io::hash_file;
+
 use super::{LOG_FILE, Output, Resume, Run, RunParts};
 use crate::case::{Case, OnError};
 use crate::checkpoint::{self, Checkpoints, LoadedCheckpoint, RunState};
@@ -33,9 +35,10 @@ impl<'a> Run<'a> {
         let selected = compute_device::select_device_of(&control.ranks, control.device.choice)?;
         let (case, system) = System::start(case, selected, control, reporter.report_fn())?;
         control.ranks.report_devices(reporter.report_fn());
-        let provenance =
-            provenance::run_provenance(&case, system.method(), system.device(), system.strategy_text())
-                .map_err(EngineError::Input)?;
+        let (device, strategy) = (system.device(), system.strategy_text());
+        let read = system.input_hashes();
+        let provenance = provenance::run_provenance(&case, system.method(), device, strategy, read)
+            .map_err(EngineError::Input)?;
         let simulation = Simulation::new(&case, system, 0, case.time.known_start())?;
         let moment = simulation.moment();
 
@@ -100,7 +103,7 @@ impl<'a> Run<'a> {
         reporter.set_on_error(case.output.on_error);
         let inputs = loaded.provenance.iter().find(|(name, _)| name == "inputs");
         for path in expected.map(|_| case.input_files()).unwrap_or_default() {
-            let now = provenance::hash_file(&path).map_err(EngineError::Input)?;
+            let now = hash_file(&path).map_err(EngineError::Input)?;
             let before = inputs.map(|(_, text)| text.as_str());
             report_changed_input(&path, before, &now, true, &mut reporter);
         }

@@ -5,6 +5,7 @@ use orrery_device::DeviceError;
 use thiserror::Error;
 
 use crate::error::EngineError;
+use crate::input_files::InputDifference;
 
 /// End of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +42,9 @@ pub enum SystemError {
         /// Reason.
         message: String,
     },
+    /// The ranks have read different input files.
+    #[error(transparent)]
+    InputsDiffer(#[from] InputDifference),
 }
 
 impl From<ClusterError> for SystemError {
@@ -63,6 +67,7 @@ impl SystemError {
             }
             Self::Device(error) => error.into(),
             Self::Ranks { message } => EngineError::Ranks { message },
+            Self::InputsDiffer(difference) => EngineError::InputsDiffer(difference),
         }
     }
 }

@@ -32,6 +32,7 @@ use crate::error::EngineError;
 use crate::fluid::{self, FluidSystem};
 use crate::gravity::{self, GravitySystem};
 use crate::heat::{self, HeatSystem};
+use crate::input_files::InputHashes;
 use crate::observers::{Painter, STRUCTURE_PLOTS, STRUCTURE_TABLES};
 use crate::wave::{self, WaveSystem};
 
@@ -166,6 +167,16 @@ impl System {
         }
     }
 
+    /// Returns the hashes of the input files that this rank has read. `None` for bodies and
+    /// particles, whose files are hashed separately.
+    pub(crate) fn input_hashes(&self) -> Option<&InputHashes> {
+        match self {
+            Self::Gravity(_) | Self::Fluid(_) => None,
+            Self::Heat(system) => Some(system.input_hashes()),
+            Self::Wave(system) => Some(system.input_hashes()),
+        }
+    }
+
     /// Sets the number of ranks that will compute the system of `case`.
     pub(crate) fn with_ranks(self, case: &Case, ranks: usize) -> Self {
         match (self, &case.physics) {
@@ -196,10 +207,12 @@ impl System {
                 Self::Gravity(system.moved_to(team, device, recorded, tuned, report)?)
             }
             Self::Heat(system) => {
-                Self::Heat(system.moved_to(ranks.start_field(case, selected)?, device, tuned)?)
+                let team = ranks.start_field(case, selected, system.input_hashes())?;
+                Self::Heat(system.moved_to(team, device, tuned)?)
             }
             Self::Wave(system) => {
-                Self::Wave(system.moved_to(ranks.start_field(case, selected)?, device, tuned)?)
+                let team = ranks.start_field(case, selected, system.input_hashes())?;
+                Self::Wave(system.moved_to(team, device, tuned)?)
             }
             Self::Fluid(system) => {
                 Self::Fluid(system.moved_to(ranks.start_fluid(selected)?, device, tuned)?)

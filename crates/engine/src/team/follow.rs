@@ -13,6 +13,7 @@ use super::{Command, FAREWELL, SentBackend, SharedSystem, gather_devices};
 use crate::case::{Case, Physics};
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
+use crate::input_files::{InputFiles, find_difference};
 use crate::{heat as heat_system, wave as wave_system};
 
 /// Settings of a follower.
@@ -81,22 +82,30 @@ fn open_device(
     Ok(Device::open_for_rank(choice, team.transport().local_rank())?)
 }
 
+/// Computes the field of `case` with the other ranks. If the ranks have read different files, the
+/// leader reports it, and this rank waits for its next command.
 fn follow_field(
     team: &Team,
     case: &str,
     device: Option<&Device>,
     settings: &FollowerSettings,
 ) -> Result<(), EngineError> {
-    let (limits, tuned) = (&settings.limits, settings.device.tuned);
+    let (files, tuned) = (InputFiles::new(&settings.limits), settings.device.tuned);
     let case = Case::load_from_checkpoint(case, "case", &[])?;
     match &case.physics {
         Physics::Heat(heat) => {
-            let problem = heat_system::build_problem(&case, heat, limits)?;
+            let problem = heat_system::build_problem(&case, heat, &files)?;
+            if find_difference(team, &files.into_hashes())?.is_some() {
+                return Ok(());
+            }
             let setup = device.map(|device| heat_system::device_setup(device, &problem, tuned));
             heat::follow(team, &problem, setup.as_ref()).map_err(rank_error)
         }
         Physics::Wave(wave) => {
-            let problem = wave_system::build_problem(&case, wave, limits)?;
+            let problem = wave_system::build_problem(&case, wave, &files)?;
+            if find_difference(team, &files.into_hashes())?.is_some() {
+                return Ok(());
+            }
             let setup = device.map(|device| wave_system::device_setup(device, &problem, tuned));
             wave::follow(team, &problem, setup.as_ref()).map_err(rank_error)
         }

@@ -26,7 +26,8 @@ use crate::case::{Case, Physics};
 use crate::compute_device::ComputeDevice;
 use crate::control::RunEvent;
 use crate::error::EngineError;
-use crate::system::ReportFn;
+use crate::input_files::{InputHashes, find_difference};
+use crate::system::{ReportFn, SystemError};
 use planned_failure::fail_for_test;
 
 /// Time between two checks for stop requests of followers. Each check asks MPI once per follower.
@@ -176,9 +177,20 @@ impl Ranks {
         Ok(&self.team)
     }
 
-    /// Starts the field of a case on all ranks. The caller creates it next.
-    pub(crate) fn start_field(&self, case: &Case, selected: &ComputeDevice) -> Result<&Team, ClusterError> {
+    /// Starts the field of a case on all ranks. The caller creates it next. `inputs` are the files
+    /// that this rank has read. The others must have read the same ones.
+    pub(crate) fn start_field(
+        &self,
+        case: &Case,
+        selected: &ComputeDevice,
+        inputs: &InputHashes,
+    ) -> Result<&Team, SystemError> {
         self.start(|| SharedSystem::Field { case: case.with_absolute_paths().to_toml() }, selected)?;
+        if self.size() > 1
+            && let Some(difference) = find_difference(&self.team, inputs)?
+        {
+            return Err(difference.into());
+        }
         Ok(&self.team)
     }
 
@@ -288,7 +300,7 @@ mod tests {
     use orrery_cluster::threads;
 
     use super::*;
-    use crate::system::{Stamp, SystemError};
+    use crate::system::Stamp;
 
     #[test]
     fn followers_that_wait_for_a_start_are_dismissed() {

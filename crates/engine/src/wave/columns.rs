@@ -11,6 +11,7 @@ use super::system::{WaveSystem, column_names};
 use crate::blocks::Blocks;
 use crate::case::WaveCase;
 use crate::error::EngineError;
+use crate::input_files::InputFiles;
 use crate::system::{Dynamics, SavedSystem};
 
 impl WaveSystem {
@@ -51,10 +52,11 @@ impl WaveSystem {
             };
             taken.push(WaveColumn { name: name.to_owned(), values });
         }
-        let problem = build_problem(case, wave, limits)?;
+        let files = InputFiles::new(limits);
+        let problem = build_problem(case, wave, &files)?;
         let field = WaveField::restore(&problem, fixed_step(case), stamp.step, taken)
             .map_err(|error| malformed("a column", error.to_string(), "the state of waves"))?;
-        let system = Self::new(field, case, wave, &problem);
+        let system = Self::new(field, case, wave, &problem, files.into_hashes());
         system.check_finite().map_err(|error| malformed("a column", error.to_string(), "finite values"))?;
         Ok(system)
     }

@@ -7,7 +7,7 @@ use orrery_device::Device;
 use orrery_fields::pixel_mean_bytes;
 use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
-use orrery_io::{Limits, format_bytes, read_model_segy, read_profile_npy, read_volume_npy};
+use orrery_io::{Limits, format_bytes};
 use orrery_model::wave::Wavelet;
 use orrery_model::{Precision, short_number};
 use orrery_particles::settings::StepChoice;
@@ -19,6 +19,7 @@ use crate::compute_device::{self, ComputeDevice, Tuned, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::heat::node_count;
+use crate::input_files::InputFiles;
 use crate::system::{Plan, ReportFn, Size, Stamp, SystemError};
 
 /// Creates the field at rest of `case`. Returns it with the case, which then has the time of the
@@ -35,7 +36,9 @@ pub(crate) fn start(
     }
     let selected = ensure_memory(selected, control, case, wave)?;
     check_host_memory(case, wave, &selected, control)?;
-    let problem = build_problem(case, wave, &control.limits)?;
+    let files = InputFiles::new(&control.limits);
+    let problem = build_problem(case, wave, &files)?;
+    let inputs = files.into_hashes();
     let mut case = case.with_absolute_paths();
     let time = case.time.known_start();
     case.time.start = Some(time);
@@ -45,10 +48,11 @@ pub(crate) fn start(
     }
     let device = selected.device.as_ref();
     let setup = device.map(|device| device_setup(device, &problem, control.device.tuned));
-    let team = control.ranks.start_field(&case, &selected)?;
+    let at_start = |error: SystemError| error.at(Stamp { step: 0, time });
+    let team = control.ranks.start_field(&case, &selected, &inputs).map_err(at_start)?;
     let field = WaveField::new_in_team(team, &problem, fixed_step(&case), setup.as_ref())
-        .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
-    let system = WaveSystem::new(field, &case, wave, &problem);
+        .map_err(|error| at_start(error.into()))?;
+    let system = WaveSystem::new(field, &case, wave, &problem, inputs);
     let system = system.with_ranks(&case, wave, control.ranks.size());
     Ok((case, system))
 }
@@ -66,7 +70,7 @@ pub(crate) fn plan(case: &Case, wave: &WaveCase, control: &Control) -> Result<Pl
     let selected = select_device_of(&control.ranks, control.device.choice)?;
     let selected = ensure_memory(selected, control, case, wave)?;
     check_host_memory(case, wave, &selected, control)?;
-    build_problem(case, wave, &control.limits)?;
+    build_problem(case, wave, &InputFiles::new(&control.limits))?;
     let mut case = case.with_absolute_paths();
     case.time.start = Some(case.time.known_start());
     let host_bytes = host_bytes(&case, wave, selected.device.is_some());
@@ -76,8 +80,8 @@ pub(crate) fn plan(case: &Case, wave: &WaveCase, control: &Control) -> Result<Pl
 
 /// Builds the problem of a case: reads the files of velocity and wavelets, and applies the regions
 /// in their order. The step of the case must be stable.
-pub fn build_problem(case: &Case, wave: &WaveCase, limits: &Limits) -> Result<WaveProblem, EngineError> {
-    let problem = read_problem(case, wave, limits)?;
+pub fn build_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result<WaveProblem, EngineError> {
+    let problem = read_problem(case, wave, files)?;
     let refused = |source| EngineError::Wave { origin: "[time]".to_owned(), source: Box::new(source) };
     problem.check_step(fixed_step(case)).map_err(refused)?;
     Ok(problem)
@@ -85,7 +89,7 @@ pub fn build_problem(case: &Case, wave: &WaveCase, limits: &Limits) -> Result<Wa
 
 /// Returns the longest stable step of a case, whatever its step is.
 pub(crate) fn max_stable_step(case: &Case, wave: &WaveCase, limits: &Limits) -> Result<f64, EngineError> {
-    Ok(read_problem(case, wave, limits)?.max_stable_step())
+    Ok(read_problem(case, wave, &InputFiles::new(limits))?.max_stable_step())
 }
 
 /// Returns an upper bound of the bytes that a run needs on the host, also to resume it.
@@ -175,18 +179,18 @@ fn check_host_memory(
 }
 
 /// Builds the problem of a case without its step.
-fn read_problem(case: &Case, wave: &WaveCase, limits: &Limits) -> Result<WaveProblem, EngineError> {
+fn read_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result<WaveProblem, EngineError> {
     let refused = |source| EngineError::Wave { origin: problem_origin(case, wave), source: Box::new(source) };
     let mut velocity = match &wave.velocity {
         VelocitySource::Model(model) => Velocity::from_model(model, &wave.grid).map_err(refused)?,
         VelocitySource::File(path) => {
-            Velocity::Field(read_velocity(&case.folder.join(path), wave.grid.nodes, limits)?)
+            Velocity::Field(read_velocity(&case.folder.join(path), wave.grid.nodes, files)?)
         }
     };
     if !wave.regions.is_empty() {
         velocity = Velocity::Field(painted(wave, velocity));
     }
-    let sources = wave.shot_sources().map(|source| read_source(case, source, limits));
+    let sources = wave.shot_sources().map(|source| read_source(case, source, files));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let receivers = wave.receivers.iter().flat_map(|line| line.positions()).collect();
     WaveProblem::new(wave.grid, wave.sides, wave.order, velocity, sources, receivers, wave.precision)
@@ -201,15 +205,14 @@ fn problem_origin(case: &Case, wave: &WaveCase) -> String {
     }
 }
 
-fn read_velocity(path: &Path, expected: [usize; 3], limits: &Limits) -> Result<Vec<f64>, EngineError> {
+fn read_velocity(path: &Path, expected: [usize; 3], files: &InputFiles) -> Result<Vec<f64>, EngineError> {
     let is_segy = path
         .extension()
         .is_some_and(|extension| ["sgy", "segy"].iter().any(|name| extension.eq_ignore_ascii_case(name)));
     let data = match is_segy {
-        true => read_model_segy(path, limits).map(|model| model.data),
-        false => read_volume_npy(path, limits),
+        true => files.model_segy(path)?.data,
+        false => files.volume_npy(path)?,
     };
-    let data = data.map_err(EngineError::Input)?;
     if data.nodes != expected {
         return Err(EngineError::VolumeShape { path: path.to_owned(), found: data.nodes, expected });
     }
@@ -259,14 +262,14 @@ fn paint_row(wave: &WaveCase, [j, k]: [usize; 2], values: &mut [f64], is_wall: &
     }
 }
 
-fn read_source(case: &Case, source: &SourceCase, limits: &Limits) -> Result<WaveSource, EngineError> {
+fn read_source(case: &Case, source: &SourceCase, files: &InputFiles) -> Result<WaveSource, EngineError> {
     let wavelet = match &source.wavelet {
         &WaveletSource::Ricker { frequency, delay, amplitude } => {
             Wavelet::Ricker { frequency, delay, amplitude }
         }
         &WaveletSource::Sine { frequency, delay, amplitude } => Wavelet::Sine { frequency, delay, amplitude },
         WaveletSource::File { path, interval, amplitude } => {
-            let mut values = read_profile_npy(&case.folder.join(path), limits).map_err(EngineError::Input)?;
+            let mut values = files.profile_npy(&case.folder.join(path))?;
             values.iter_mut().for_each(|value| *value *= amplitude);
             Wavelet::Sampled { interval: *interval, values }
         }

@@ -25,6 +25,7 @@ use crate::case::{Case, WaveCase};
 use crate::compute_device::Tuned;
 use crate::error::EngineError;
 use crate::heat::{node_count, precision_bytes};
+use crate::input_files::InputHashes;
 use crate::observers::Painter;
 use crate::system::{
     ColumnValues, Dynamics, Row, Schema, Size, SnapshotLabels, Stamp, StateColumn, SystemError, WriteFn,
@@ -47,10 +48,18 @@ pub struct WaveSystem {
     /// Upper bounds of the memory of a run: on the host, and on a device.
     host_bytes: u64,
     device_bytes: u64,
+    /// Hashes of the input files.
+    inputs: InputHashes,
 }
 
 impl WaveSystem {
-    pub(super) fn new(field: WaveField, case: &Case, wave: &WaveCase, problem: &WaveProblem) -> Self {
+    pub(super) fn new(
+        field: WaveField,
+        case: &Case,
+        wave: &WaveCase,
+        problem: &WaveProblem,
+        inputs: InputHashes,
+    ) -> Self {
         Self {
             shows_ahead: false,
             unit: wave.unit.clone(),
@@ -61,8 +70,14 @@ impl WaveSystem {
             slice: Slice::new(wave, problem),
             host_bytes: host_bytes(case, wave, field.device().is_some()),
             device_bytes: device_bytes(case, wave, 1),
+            inputs,
             field,
         }
+    }
+
+    /// Returns the hashes of the input files that were read.
+    pub(crate) fn input_hashes(&self) -> &InputHashes {
+        &self.inputs
     }
 
     /// Sets the number of ranks, on which the memory of a device depends.

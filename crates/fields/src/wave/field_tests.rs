@@ -143,6 +143,24 @@ fn a_shortened_step_ends_the_computation() {
     assert_eq!(message, "the field ended with a shortened step, expected no further step");
 }
 
+/// A checkpoint of waves without receivers has no samples.
+#[test]
+fn samples_may_be_missing_without_receivers() {
+    let given = field_problem(Precision::Double);
+    let sources = given.sources().to_vec();
+    let (sides, velocity) = (*given.sides(), given.velocity().clone());
+    let problem =
+        WaveProblem::new(grid(), sides, SpaceOrder::Eighth, velocity, sources, Vec::new(), Precision::Double)
+            .unwrap();
+    let dt = 0.8 * problem.max_stable_step();
+    let mut field = WaveField::new(&problem, dt, None).unwrap();
+    field.advance(dt, 3).unwrap();
+    let mut columns = field.columns().unwrap();
+    columns.retain(|column| column.name != "samples");
+    let restored = WaveField::restore(&problem, dt, 3, columns).unwrap();
+    assert_eq!(restored.columns().unwrap(), field.columns().unwrap());
+}
+
 #[test]
 fn bad_columns_are_refused() {
     let problem = field_problem(Precision::Single);

@@ -44,7 +44,7 @@ pub(super) trait WaveWorker: Debug + Send + Sync {
     ) -> Result<Box<dyn WaveWorker>, WaveError>;
 }
 
-/// Names of the columns that every state has.
+/// Names of the columns that every state has. Without receivers, `samples` may be missing.
 const COLUMNS: [&str; 3] = ["u", "u_previous", "samples"];
 
 /// Returns the columns of a state.
@@ -84,7 +84,8 @@ pub(super) fn restored_worker<R: Scalar>(
     let nodes = problem.grid().len();
     let (now, previous) = (take(COLUMNS[0], nodes)?, take(COLUMNS[1], nodes)?);
     let samples = (step as usize).saturating_add(1).saturating_mul(problem.receivers().len());
-    let samples = take(COLUMNS[2], samples)?;
+    // Without receivers, a checkpoint has no samples.
+    let samples = if samples == 0 { Vec::new() } else { take(COLUMNS[2], samples)? };
     let mut layers = LayerMemory::<R>::zeros(problem.grid(), problem.sides());
     for layer in &mut layers {
         let side = layer.side.as_str();

@@ -1,36 +1,42 @@
 //! Fields, volumes and profiles as numpy arrays of f4 or f8, in C or Fortran order and either byte
 //! order.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use orrery_model::Precision;
 use orrery_model::grid::Grid;
 
-use super::{FieldData, FieldValues, VolumeData, allocate_values, open_file};
+use super::{FieldData, FieldValues, VolumeData, allocate_values};
 use crate::error::{Fault, IoError};
+use crate::hashed::{HashedFile, read_hashed};
 use crate::limits::Limits;
 use crate::npy::{Array, write_header};
 use crate::storage::replace_file;
 
 /// Reads an array of shape (ny, nx).
 pub fn read_field_npy(path: &Path, limits: &Limits) -> Result<FieldData, IoError> {
-    let read = || {
-        let array = open_array(path)?;
+    read_field_npy_hashed(path, limits).map(|(data, _)| data)
+}
+
+/// Reads an array of shape (ny, nx), and hashes the file.
+pub fn read_field_npy_hashed(path: &Path, limits: &Limits) -> Result<(FieldData, String), IoError> {
+    read_array(path, |array| {
         let [ny, nx] = array.shape()[..] else {
             return Err(array.shape_fault("shape [ny, nx]"));
         };
         let (precision, values) = read_reals(array, limits)?;
         Ok(FieldData { nx: nx as usize, ny: ny as usize, precision, values })
-    };
-    read().map_err(|fault: Fault| fault.in_file(path))
+    })
 }
 
 /// Reads an array of shape (nz, ny, nx) or (ny, nx).
 pub fn read_volume_npy(path: &Path, limits: &Limits) -> Result<VolumeData, IoError> {
-    let read = || {
-        let array = open_array(path)?;
+    read_volume_npy_hashed(path, limits).map(|(data, _)| data)
+}
+
+/// Reads an array of shape (nz, ny, nx) or (ny, nx), and hashes the file.
+pub fn read_volume_npy_hashed(path: &Path, limits: &Limits) -> Result<(VolumeData, String), IoError> {
+    read_array(path, |array| {
         let nodes = match array.shape()[..] {
             [ny, nx] => [nx, ny, 1],
             [nz, ny, nx] => [nx, ny, nz],
@@ -38,12 +44,11 @@ pub fn read_volume_npy(path: &Path, limits: &Limits) -> Result<VolumeData, IoErr
         };
         let (precision, values) = read_reals(array, limits)?;
         Ok(VolumeData { nodes: nodes.map(|count| count as usize), precision, values })
-    };
-    read().map_err(|fault: Fault| fault.in_file(path))
+    })
 }
 
 /// Reads the values in C order: the last index varies fastest.
-fn read_reals(array: Array<BufReader<File>>, limits: &Limits) -> Result<(Precision, Vec<f64>), Fault> {
+fn read_reals(array: Array<&mut HashedFile>, limits: &Limits) -> Result<(Precision, Vec<f64>), Fault> {
     let precision = array.real_precision()?;
     let mut values = allocate_values(limits, array.entry_count(), 0)?;
     if array.is_fortran_order() {
@@ -68,8 +73,12 @@ fn read_reals(array: Array<BufReader<File>>, limits: &Limits) -> Result<(Precisi
 
 /// Reads an array of shape (n): values along an edge.
 pub fn read_profile_npy(path: &Path, limits: &Limits) -> Result<Vec<f64>, IoError> {
-    let read = || {
-        let array = open_array(path)?;
+    read_profile_npy_hashed(path, limits).map(|(values, _)| values)
+}
+
+/// Reads an array of shape (n), and hashes the file.
+pub fn read_profile_npy_hashed(path: &Path, limits: &Limits) -> Result<(Vec<f64>, String), IoError> {
+    read_array(path, |array| {
         if array.shape().len() != 1 {
             return Err(array.shape_fault("shape [n]"));
         }
@@ -77,14 +86,18 @@ pub fn read_profile_npy(path: &Path, limits: &Limits) -> Result<Vec<f64>, IoErro
         let mut values = allocate_values(limits, array.entry_count(), 0)?;
         array.read_reals(|value| values.push(value))?;
         Ok(values)
-    };
-    read().map_err(|fault: Fault| fault.in_file(path))
+    })
 }
 
-fn open_array(path: &Path) -> Result<Array<BufReader<File>>, Fault> {
-    let (file, length) = open_file(path)?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    Array::open(&name, BufReader::new(file), length)
+fn read_array<T>(
+    path: &Path,
+    read: impl FnOnce(Array<&mut HashedFile>) -> Result<T, Fault>,
+) -> Result<(T, String), IoError> {
+    read_hashed(path, |file| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let length = file.length();
+        read(Array::open(&name, file, length)?)
+    })
 }
 
 /// Writes an array of shape (ny, nx) in C order. The write is atomic.

@@ -14,6 +14,9 @@
 //!
 //! Values are in the order of [`orrery_model::grid`]: x varies fastest, then y, then z. The first
 //! row of a plane is its south edge. An image has its first row on top, which is the north edge.
+//!
+//! The functions that end in `_hashed` also return the BLAKE3 hash of the bytes that they read, in
+//! hexadecimal.
 
 mod array;
 mod file;
@@ -27,7 +30,10 @@ use std::path::Path;
 use orrery_model::Precision;
 
 pub(crate) use array::write_array;
-pub use array::{read_field_npy, read_profile_npy, read_volume_npy, write_field_npy, write_volume_npy};
+pub use array::{
+    read_field_npy, read_field_npy_hashed, read_profile_npy, read_profile_npy_hashed, read_volume_npy,
+    read_volume_npy_hashed, write_field_npy, write_volume_npy,
+};
 pub(crate) use file::length_of;
 pub use file::{FieldFile, FieldFormat, read_field, render_field_file, write_field};
 pub use image::read_field_png;

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use super::model::build_model;
 use super::read::{group_shots, read_traces};
-use crate::error::{Fault, IoError};
+use crate::error::IoError;
 use crate::field::{FieldFile, length_of};
+use crate::hashed::{HashedFile, read_hashed};
 use crate::limits::Limits;
 use crate::seismogram::Seismogram;
 
@@ -37,8 +38,8 @@ pub fn looks_like(head: &[u8]) -> bool {
 /// model, because velocities and densities are positive, and seismograms start at 0 and oscillate.
 pub fn read_segy(path: &Path, limits: &Limits, kind: Option<SegyKind>) -> Result<SegyFile, IoError> {
     let file_bytes = length_of(path)?;
-    let read = || {
-        let traces = read_traces(path, limits)?;
+    let read = |file: &mut HashedFile| {
+        let traces = read_traces(file, limits)?;
         let kind = kind.unwrap_or_else(|| match traces.samples.iter().all(|&sample| sample > 0.0) {
             true => SegyKind::Model,
             false => SegyKind::Seismograms,
@@ -48,5 +49,5 @@ pub fn read_segy(path: &Path, limits: &Limits, kind: Option<SegyKind>) -> Result
             SegyKind::Model => SegyFile::Model(FieldFile::from_model(build_model(traces)?, file_bytes)),
         })
     };
-    read().map_err(|fault: Fault| fault.in_file(path))
+    read_hashed(path, read).map(|(data, _)| data)
 }

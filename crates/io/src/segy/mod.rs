@@ -26,6 +26,6 @@ mod write;
 
 pub(crate) use file::looks_like;
 pub use file::{SegyFile, SegyKind, read_segy};
-pub use model::{SegyModel, read_model_segy};
+pub use model::{SegyModel, read_model_segy, read_model_segy_hashed};
 pub use read::read_seismograms_segy;
 pub use write::write_seismograms_segy;

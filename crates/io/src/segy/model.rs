@@ -5,6 +5,7 @@ use std::path::Path;
 use super::read::{TraceHead, Traces, read_traces};
 use crate::error::{Fault, IoError};
 use crate::field::VolumeData;
+use crate::hashed::read_hashed;
 use crate::limits::Limits;
 
 /// A model from a SEG-Y file.
@@ -27,8 +28,12 @@ pub struct SegyModel {
 /// else of the receivers (81 to 88). Traces that are not equidistant are refused. The spacing along
 /// depth is a thousandth of the sample interval, as depth sections have it in millimetres.
 pub fn read_model_segy(path: &Path, limits: &Limits) -> Result<SegyModel, IoError> {
-    let read = || build_model(read_traces(path, limits)?);
-    read().map_err(|fault: Fault| fault.in_file(path))
+    read_model_segy_hashed(path, limits).map(|(model, _)| model)
+}
+
+/// Does the same as [`read_model_segy`], and hashes the file.
+pub fn read_model_segy_hashed(path: &Path, limits: &Limits) -> Result<(SegyModel, String), IoError> {
+    read_hashed(path, |file| build_model(read_traces(file, limits)?))
 }
 
 pub fn build_model(traces: Traces) -> Result<SegyModel, Fault> {

@@ -1,12 +1,13 @@
 //! Reader of all traces, and of seismograms.
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::header::{BINARY_BYTES, Layout, TRACE_HEADER_BYTES, TraceHeader, apply_scalar, trace};
 use super::text::TEXT_BYTES;
 use crate::error::{Fault, IoError};
-use crate::field::{allocate_values, open_file};
+use crate::field::allocate_values;
+use crate::hashed::{HashedFile, read_hashed};
 use crate::limits::Limits;
 use crate::seismogram::Seismogram;
 use crate::text::byte_count;
@@ -48,24 +49,22 @@ pub struct TraceHead {
 /// Neighbouring traces with the same original field record number (bytes 9 to 12) are one shot.
 /// They must have the same source and the same first time.
 pub fn read_seismograms_segy(path: &Path, limits: &Limits) -> Result<Vec<Seismogram>, IoError> {
-    let read = || group_shots(read_traces(path, limits)?);
-    read().map_err(|fault: Fault| fault.in_file(path))
+    read_hashed(path, |file| group_shots(read_traces(file, limits)?)).map(|(shots, _)| shots)
 }
 
 /// Reads all traces. At most two values per sample are in memory at a time.
-pub fn read_traces(path: &Path, limits: &Limits) -> Result<Traces, Fault> {
-    let (file, file_bytes) = open_file(path)?;
-    let mut source = BufReader::with_capacity(WINDOW_BYTES, file);
+pub fn read_traces(source: &mut HashedFile, limits: &Limits) -> Result<Traces, Fault> {
+    let file_bytes = source.length();
     let first = (TEXT_BYTES + BINARY_BYTES) as u64;
     if file_bytes < first {
         let expected = format!("at least {first}, the headers of SEG-Y");
         return Err(Fault::malformed("file", byte_count(file_bytes), expected));
     }
-    source.seek(SeekFrom::Start(TEXT_BYTES as u64))?;
+    source.skip(TEXT_BYTES as u64)?;
     let mut binary = [0; BINARY_BYTES];
     source.read_exact(&mut binary)?;
     let layout = Layout::parse(binary, file_bytes)?;
-    source.seek(SeekFrom::Start(layout.start))?;
+    source.skip(layout.start - first)?;
     let count = layout.traces.saturating_mul(layout.samples as u64);
     let head_bytes = layout.traces.saturating_mul(TRACE_BYTES);
     // The samples are copied once into their final order.
