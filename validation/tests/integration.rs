@@ -15,5 +15,6 @@ mod orbits;
 mod solar_system;
 mod spheres;
 mod wave;
+mod wave_dispersion;
 mod wave_sides;
 mod wave_sources;

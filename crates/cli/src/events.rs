@@ -34,6 +34,7 @@ pub fn describe(event: &RunEvent<'_>) -> Option<(Importance, String)> {
         RunEvent::Device(selected) => (Text, format!("device: {selected}")),
         RunEvent::Ranks { transport, devices } => (Text, ranks_text(transport, devices)),
         RunEvent::TunedStrategy(strategy) => (Text, format!("tuned: {strategy}")),
+        RunEvent::Accuracy(text) => (Text, (*text).to_owned()),
         RunEvent::StartTime { case, file_time } => (Text, start_time_text(case, *file_time)),
         RunEvent::Ready { case, system, .. } => (Detail, setup_text(case, system)),
         RunEvent::EndChanged { case, before } => {
@@ -120,6 +121,7 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
         | RunEvent::Device(_)
         | RunEvent::Ranks { .. }
         | RunEvent::TunedStrategy(_)
+        | RunEvent::Accuracy(_)
         | RunEvent::StartTime { .. }
         | RunEvent::Ready { .. }
         | RunEvent::EndChanged { .. }

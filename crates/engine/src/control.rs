@@ -166,6 +166,8 @@ pub enum RunEvent<'a> {
     /// The initial state has parts that are not modelled, for example gas, or that the precision
     /// does not resolve. The text is one line.
     InputWarning(&'a str),
+    /// Estimated error of the discretisation, below its limit. The text is one line.
+    Accuracy(&'a str),
     /// `case.toml` in the folder of the run was edited. The run does not follow the edit.
     CaseFileEdited {
         /// Folder of the run.

@@ -1,16 +1,19 @@
 //! Checkpoints of earlier versions: each can still be read and resumed. `golden/` contains one
 //! small file per version of the layout. It was written by that version and is never written again.
 //! `golden/finished` contains the files of a finished run from before checkpoints named a physics.
+//! `golden/raw-waves` has the checkpoint of a run of waves from before seismograms were corrected, and
+//! the seismograms of that version at a later end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{output_to, temp_folder};
-use orrery_engine::case::Case;
+use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::gravity::Record;
 use orrery_engine::provenance::device_text;
-use orrery_engine::run::{Resume, resume, run};
+use orrery_engine::run::{Resume, resume, run, run_or_resume};
+use orrery_fields::wave::TimeDispersion;
 use orrery_io::{Block, Limits, parse_checkpoint, read_checkpoint};
 use serde_json::Value;
 
@@ -116,6 +119,41 @@ fn a_finished_run_of_an_earlier_version_is_extended() {
         let [a, b] = read("conserved.csv").map(|bytes| String::from_utf8(bytes.unwrap()).unwrap());
         assert_same_rows(&a, &b);
     }
+}
+
+/// The case of that run has no `wave.time_dispersion`, so it stays raw although the default is to
+/// correct. A new run of the same case has other seismograms.
+#[test]
+fn waves_of_an_earlier_version_stay_raw() {
+    let (dir, checkpoint) = (temp_folder(), "checkpoint_000000040.orrery");
+    let folder = dir.path().join("checkpoints");
+    fs::create_dir(&folder).unwrap();
+    fs::copy(golden_path("raw-waves").join(checkpoint), folder.join(checkpoint)).unwrap();
+    let sets = ["time.end=30".to_owned()];
+    let request = Resume { folder: dir.path(), sets: &sets, restart_outputs: true };
+    let mut warnings = Vec::new();
+    let summary = resume(&request, &Control::default(), |event| {
+        if let RunEvent::InputWarning(text) = event {
+            warnings.push(text.to_owned());
+        }
+    });
+    assert_eq!(summary.unwrap_or_else(|e| panic!("{e}")).step, 60);
+    assert!(warnings.iter().any(|text| text.contains("without wave.time_dispersion")), "{warnings:?}");
+    let seismograms = |folder: &Path| fs::read(folder.join("seismograms.npy")).unwrap();
+    assert_eq!(seismograms(dir.path()), seismograms(&golden_path("raw-waves")));
+
+    let resolved = fs::read_to_string(dir.path().join("case.toml")).unwrap();
+    assert!(!resolved.contains("time_dispersion"), "{resolved}");
+    // `orrery run CASE --resume` with the case file of the user, which has the default now.
+    let source = CaseSource::Text { label: "case".into(), text: resolved, folder: PathBuf::new() };
+    let case = Case::load(&source, &[]).unwrap();
+    assert_eq!(case.wave().unwrap().time_dispersion, Some(TimeDispersion::Corrected));
+    let summary = run_or_resume(&case, dir.path(), &Control::default(), |_| {});
+    assert_eq!(summary.unwrap_or_else(|e| panic!("{e}")).from, 60);
+    let new = dir.path().join("new");
+    run(&case, &output_to(new.clone()), &Control::default(), |_| {}).unwrap();
+    assert_ne!(seismograms(&new), seismograms(dir.path()));
+    assert!(fs::read_to_string(new.join("case.toml")).unwrap().contains("time_dispersion = \"corrected\""));
 }
 
 /// Flips every bit of every byte, and cuts the file at every length.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use orrery_engine::case::{Case, CaseError, CaseSource, VelocitySource, WaveletSource};
-use orrery_fields::wave::SpaceOrder;
+use orrery_fields::wave::{SpaceOrder, TimeDispersion};
 use orrery_model::Precision;
 use orrery_model::wave::{SideCondition, VelocityModel};
 use orrery_particles::settings::StepChoice;
@@ -53,6 +53,25 @@ fn missing_keys_have_defaults() {
     // 0.9 of the limit 0.55463 h/c of order 8 in two dimensions, rounded down to three digits.
     assert_eq!(case.time.step, StepChoice::Fixed(0.499));
     assert_round_trip(&case);
+}
+
+#[test]
+fn time_dispersion_is_corrected_unless_the_case_is_of_an_earlier_version() {
+    let of = |case: &Case| case.wave().unwrap().time_dispersion;
+    let case = load_medium("wave.velocity = 1.0");
+    assert_eq!(of(&case), Some(TimeDispersion::Corrected));
+    let raw = load_medium("wave.velocity = 1.0\nwave.time_dispersion = \"raw\"");
+    assert_eq!(of(&raw), Some(TimeDispersion::Raw));
+    for case in [&case, &raw] {
+        assert_eq!(of(&Case::load_from_checkpoint(&case.to_toml(), "checkpoint", &[]).unwrap()), of(case));
+        assert_round_trip(case);
+    }
+    let line = "time_dispersion = \"corrected\"\n";
+    let earlier = case.to_toml().replace(line, "");
+    assert_ne!(earlier, case.to_toml());
+    let earlier = Case::load_from_checkpoint(&earlier, "checkpoint", &[]).unwrap();
+    assert_eq!(of(&earlier), None);
+    assert_eq!(earlier.to_toml(), case.to_toml().replace(line, ""));
 }
 
 /// The end is that of a whole step, at most one step later.

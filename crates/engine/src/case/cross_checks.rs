@@ -57,6 +57,17 @@ impl Sections<'_> {
         self.check_count(case, &self.checkpoint, "every", every, MAX_FILES, "checkpoints");
     }
 
+    /// Sets the keys that a resumed run of an earlier version does not have to their meaning in that
+    /// version.
+    pub fn keep_earlier_defaults(&self, case: &mut Case, run_start: RunStart) {
+        if let (PhysicsSections::Wave { wave, .. }, Physics::Wave(given), RunStart::Resumed) =
+            (&self.physics, &mut case.physics, run_start)
+            && !wave.wave.has_key("time_dispersion")
+        {
+            given.time_dispersion = None;
+        }
+    }
+
     /// Reports an initial state that does not fit into memory, and files that do not exist. A
     /// resumed run does not need them.
     pub fn check_initial_state(&self, case: &Case, run_start: RunStart) {

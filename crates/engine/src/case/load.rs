@@ -189,6 +189,7 @@ impl Case {
             case.time.start.get_or_insert(0.0);
         }
 
+        sections.keep_earlier_defaults(&mut case, run_start);
         sections.check_initial_state(&case, run_start);
         findings.check_no_problems(&label)?;
         sections.check_stability(&mut case, is_step_auto, run_start);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use orrery_fields::wave::SpaceOrder;
+use orrery_fields::wave::{SpaceOrder, TimeDispersion};
 use orrery_io::Window;
 use orrery_model::Precision;
 use orrery_model::wave::{Sides, VelocityModel, WaveGrid};
@@ -20,6 +20,8 @@ pub struct WaveCase {
     pub sides: Sides,
     /// Order of the scheme in space.
     pub order: SpaceOrder,
+    /// Treatment of the error in time. `None` in a run of an earlier version, whose waves are raw.
+    pub time_dispersion: Option<TimeDispersion>,
     /// Velocity of the medium.
     pub velocity: VelocitySource,
     /// Parts of the medium with another velocity. A later region covers an earlier one.
@@ -248,6 +250,16 @@ impl WaveCase {
 }
 
 impl Case {
+    /// Leaves the error in time as it is if the run of a resumed case has no setting for it: the run
+    /// started before there was one.
+    pub(crate) fn keep_time_dispersion_of(&mut self, run: &Self) {
+        if let (Physics::Wave(wave), Some(run)) = (&mut self.physics, run.wave())
+            && run.time_dispersion.is_none()
+        {
+            wave.time_dispersion = None;
+        }
+    }
+
     /// Moves the end of a case of waves to the end of a step, at most one step later. The scheme
     /// needs the state after two full steps, so the last step cannot be shorter.
     pub(super) fn complete_last_step(&mut self) {

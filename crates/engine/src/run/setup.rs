@@ -156,6 +156,9 @@ impl<'a> Run<'a> {
         if is_new_end {
             reporter.report(RunEvent::EndChanged { case: &case, before: end_before });
         }
+        if case.wave().is_some_and(|wave| wave.time_dispersion.is_none()) {
+            reporter.report(RunEvent::InputWarning(RAW_TIME_DISPERSION));
+        }
         reporter.report(RunEvent::Device(&selected));
         control.ranks.report_devices(reporter.report_fn());
         record_new_writer(&writer, &selected, step, &mut provenance, &mut reporter);
@@ -195,6 +198,10 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Warning about a run of waves that an earlier version started.
+const RAW_TIME_DISPERSION: &str = "the run was started without wave.time_dispersion, so its waves keep their error in \
+                                   time; a new run has corrected seismograms";
+
 /// Returns the case of a resumed run: `expected`, or that of the checkpoint with the new settings.
 /// Keys that a run cannot change are an error.
 fn resumed_case(
@@ -207,6 +214,7 @@ fn resumed_case(
             let mut case = expected.with_absolute_paths();
             // Without `time.start`, the run started at the time of its file.
             case.time.start = case.time.start.or(loaded.case.time.start);
+            case.keep_time_dispersion_of(&loaded.case);
             case
         }
         None => Case::load_from_checkpoint(&loaded.case.to_toml(), "case", resume.sets)?,

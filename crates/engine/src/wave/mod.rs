@@ -1,9 +1,11 @@
 //! Acoustic waves, as a [`System`](crate::System).
 //!
-//! `start` builds the problem of a case and the system that starts with it. `columns` reads it from
+//! `start` builds the problem of a case and the system that starts with it. `accuracy` reports the
+//! error of its waves. `columns` reads it from
 //! checkpoints, `record` describes the table, `painter` draws images of the plane of `slice`, and
 //! `seismograms` writes the values at the receivers.
 
+mod accuracy;
 mod columns;
 mod painter;
 mod record;

@@ -1,15 +1,19 @@
 //! Seismograms: the values at the receivers after each step, and their plots.
 //!
 //! The samples are part of the state, so the files are written again as a whole with each snapshot.
-//! The plots are drawn at the end of a run.
+//! The plots are drawn at the end of a run. The state has raw samples, and files and plots have
+//! corrected ones unless the case leaves the error in time.
 
+use std::borrow::Cow;
 use std::path::Path;
 
+use orrery_fields::wave::{TimeDispersion, corrected_traces};
 use orrery_io::plot::SeismogramPlot;
 use orrery_io::{Seismogram, write_seismogram_npy, write_seismograms_segy};
 use orrery_model::wave::WaveGrid;
 use orrery_model::{Precision, Units};
 
+use super::start::time_dispersion;
 use crate::case::{Case, WaveCase};
 use crate::error::EngineError;
 
@@ -37,6 +41,7 @@ pub(super) struct Survey {
     source: [f64; 3],
     receivers: Vec<[f64; 3]>,
     precision: Precision,
+    time_dispersion: TimeDispersion,
 }
 
 impl Survey {
@@ -52,6 +57,7 @@ impl Survey {
             source: wave.shot_sources().next().map_or([0.0; 3], |source| to_survey(source.position)),
             receivers: receivers.collect(),
             precision: wave.precision,
+            time_dispersion: time_dispersion(wave),
         }
     }
 
@@ -60,7 +66,15 @@ impl Survey {
         !self.receivers.is_empty()
     }
 
-    /// Returns the seismogram with these traces, one per receiver.
+    /// Returns the traces of files from those of the scheme, one per receiver.
+    pub fn corrected<'a>(&self, traces: &'a [Vec<f64>]) -> Cow<'a, [Vec<f64>]> {
+        match self.time_dispersion {
+            TimeDispersion::Corrected => Cow::Owned(corrected_traces(traces)),
+            TimeDispersion::Raw => Cow::Borrowed(traces),
+        }
+    }
+
+    /// Returns the seismogram with these traces of the scheme.
     fn seismogram(&self, traces: &[Vec<f64>]) -> Seismogram {
         Seismogram {
             shot: i32::try_from(self.shot).unwrap_or(i32::MAX),
@@ -69,7 +83,7 @@ impl Survey {
             source: self.source,
             receivers: self.receivers.clone(),
             precision: self.precision,
-            samples: traces.concat(),
+            samples: self.corrected(traces).concat(),
         }
     }
 
@@ -80,8 +94,16 @@ impl Survey {
         if self.units != Units::Si {
             return Ok(());
         }
-        let lines =
-            [format!("CASE {}", self.name.to_uppercase())].map(|line| line.chars().take(76).collect());
+        let name = format!("CASE {}", self.name.to_uppercase());
+        let samples = traces.first().map_or(0, Vec::len) as f64;
+        let treatment = match self.time_dispersion {
+            TimeDispersion::Corrected => format!(
+                "TIME DISPERSION CORRECTED, LAST {:.0} SAMPLES LESS ACCURATE",
+                (2.5 * samples.cbrt()).ceil()
+            ),
+            TimeDispersion::Raw => "TIME DISPERSION NOT CORRECTED".to_owned(),
+        };
+        let lines = [name, treatment].map(|line| line.chars().take(76).collect());
         write_seismograms_segy(&folder.join(SEGY), &[seismogram], &lines).map_err(EngineError::Output)
     }
 

@@ -6,13 +6,14 @@ use std::path::Path;
 use orrery_device::Device;
 use orrery_fields::pixel_mean_bytes;
 use orrery_fields::wave::device::WaveShape;
-use orrery_fields::wave::{Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
+use orrery_fields::wave::{TimeDispersion, Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
 use orrery_io::{Limits, format_bytes};
+use orrery_model::Precision;
 use orrery_model::wave::Wavelet;
-use orrery_model::{Precision, short_number};
 use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
 
+use super::accuracy::report_accuracy;
 use super::system::WaveSystem;
 use crate::case::{Case, SourceCase, VelocitySource, WaveCase, WaveletSource};
 use crate::compute_device::{self, ComputeDevice, Tuned, select_device_of};
@@ -43,9 +44,7 @@ pub(crate) fn start(
     let time = case.time.known_start();
     case.time.start = Some(time);
     report(RunEvent::Device(&selected));
-    if let Some(warning) = resolution_warning(&problem, wave.has_walls()) {
-        report(RunEvent::InputWarning(&warning));
-    }
+    report_accuracy(&case, wave, &problem, report);
     let device = selected.device.as_ref();
     let setup = device.map(|device| device_setup(device, &problem, control.device.tuned));
     let at_start = |error: SystemError| error.at(Stamp { step: 0, time });
@@ -110,9 +109,9 @@ pub(crate) fn host_bytes(case: &Case, wave: &WaveCase, on_device: bool) -> u64 {
 
 /// Copies of the state in a checkpoint.
 const STATE_COPIES: u64 = 2;
-/// Copies of the samples of receivers: those of the state, those of a checkpoint, and those that
-/// are written in f64.
-const SAMPLE_COPIES: u64 = 4;
+/// Copies of the samples of receivers: those of the state, those of a checkpoint, and in f64 those
+/// that are read, corrected and written.
+const SAMPLE_COPIES: u64 = 10;
 
 /// Returns the bytes of the samples of all receivers at the end of a run.
 fn sample_bytes(case: &Case, wave: &WaveCase) -> u64 {
@@ -194,7 +193,13 @@ fn read_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result<Wave
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let receivers = wave.receivers.iter().flat_map(|line| line.positions()).collect();
     WaveProblem::new(wave.grid, wave.sides, wave.order, velocity, sources, receivers, wave.precision)
+        .map(|problem| problem.with_time_dispersion(time_dispersion(wave)))
         .map_err(refused)
+}
+
+/// Returns the treatment of the error in time. Runs of earlier versions leave it.
+pub(super) fn time_dispersion(wave: &WaveCase) -> TimeDispersion {
+    wave.time_dispersion.unwrap_or(TimeDispersion::Raw)
 }
 
 /// Names the origin of the velocities, for messages.
@@ -220,7 +225,7 @@ fn read_velocity(path: &Path, expected: [usize; 3], files: &InputFiles) -> Resul
 }
 
 /// Velocity in a wall, relative to the smallest velocity elsewhere.
-const WALL_VELOCITY: f64 = 1e-3;
+pub(super) const WALL_VELOCITY: f64 = 1e-3;
 
 /// Returns the velocity of each node: that of the last region that contains it, or of the medium.
 fn painted(wave: &WaveCase, medium: Velocity) -> Vec<f64> {
@@ -275,19 +280,4 @@ fn read_source(case: &Case, source: &SourceCase, files: &InputFiles) -> Result<W
         }
     };
     Ok(WaveSource { position: source.position, wavelet })
-}
-
-/// Returns a warning if the shortest waves have fewer points per wavelength than the scheme needs.
-/// Waves in walls do not count.
-fn resolution_warning(problem: &WaveProblem, has_walls: bool) -> Option<String> {
-    let frequencies = problem.sources().iter().filter_map(|source| source.wavelet.largest_frequency());
-    let highest = frequencies.fold(0.0, f64::max);
-    let resolved = problem.resolved_frequency() / if has_walls { WALL_VELOCITY } else { 1.0 };
-    (highest > resolved).then(|| {
-        format!(
-            "the sources have frequencies up to {}, and the grid resolves up to {} with 4 points per wavelength",
-            short_number(highest),
-            short_number(resolved)
-        )
-    })
 }

@@ -127,9 +127,10 @@ impl WaveSystem {
         Ok(found)
     }
 
-    /// Returns the values at each receiver at the start and after each step.
+    /// Returns the values at each receiver at the start and after each step, corrected unless the
+    /// case leaves the error in time.
     pub fn seismograms(&self) -> Result<Vec<Vec<f64>>, SystemError> {
-        Ok(self.field.seismograms()?)
+        Ok(self.survey.corrected(&self.field.seismograms()?).into_owned())
     }
 
     /// Computes the state a time `dt` later, at most one step, which observers then see until
@@ -307,7 +308,7 @@ impl Dynamics for WaveSystem {
         if !self.survey.has_receivers() {
             return Ok(None);
         }
-        let traces = self.seismograms().map_err(|error| error.at(now))?;
+        let traces = self.field.seismograms().map_err(|error| SystemError::from(error).at(now))?;
         let survey = self.survey.clone();
         Ok(Some(Box::new(move |folder| survey.write(folder, &traces))))
     }
@@ -316,7 +317,7 @@ impl Dynamics for WaveSystem {
         if !self.survey.has_receivers() {
             return Ok(());
         }
-        let traces = self.seismograms().map_err(|error| error.at(now))?;
+        let traces = self.field.seismograms().map_err(|error| SystemError::from(error).at(now))?;
         self.survey.draw(folder, &traces)
     }
 

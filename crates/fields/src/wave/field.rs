@@ -67,8 +67,7 @@ pub struct WaveColumn {
 ///     vec![receiver],
 ///     Precision::Single,
 /// )?;
-/// // 20 Hz has 10 points per wavelength, and 50 Hz has 4.
-/// assert_eq!(problem.resolved_frequency(), 50.0);
+/// assert_eq!(problem.points_per_wavelength(20.0), 10.0);
 ///
 /// // `None` keeps the field on the CPU.
 /// let dt = 2e-3;
@@ -258,7 +257,9 @@ impl WaveField {
         WaveView { field: self, stored: StoredWave::Ahead }
     }
 
-    /// Returns the values at each receiver at the times 0, dt, 2 dt, … up to the last full step.
+    /// Returns the values at each receiver at the times 0, dt, 2 dt, … up to the last full step, as
+    /// the scheme gives them. [`corrected_traces`](super::corrected_traces) removes the error in
+    /// time if the problem has [`TimeDispersion::Corrected`](super::TimeDispersion::Corrected).
     pub fn seismograms(&self) -> Result<Vec<Vec<f64>>, WaveError> {
         let samples = to_f64(self.worker.samples()?);
         let trace =

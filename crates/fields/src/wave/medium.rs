@@ -2,12 +2,17 @@
 
 use std::ops::Range;
 
-use orrery_model::wave::{Sides, WaveGrid, Wavelet};
+use orrery_model::wave::{Sides, WaveGrid};
 use rayon::prelude::*;
 
 use super::layer::{node_range, slice_count};
-use super::{LayerCoefficients, ReceiverTable, SourceTable, Stencil, Velocity, WaveProblem};
+use super::{
+    LayerCoefficients, ReceiverTable, SourceSignal, SourceTable, Stencil, Velocity, WaveProblem, WaveSource,
+};
 use crate::Scalar;
+
+/// Wavelets with which that of a source is compared.
+const MOST_COMPARED: usize = 16;
 
 /// Squared Courant numbers v = (c dt/h0)².
 #[derive(Clone, Debug, PartialEq)]
@@ -47,8 +52,8 @@ pub struct Medium<R> {
     pub sources: SourceTable<R>,
     /// Nodes that receivers read.
     pub receivers: ReceiverTable<R>,
-    /// Time functions of the sources.
-    pub wavelets: Vec<Wavelet>,
+    /// Amplitudes of the sources.
+    pub signals: Vec<SourceSignal>,
 }
 
 impl<R: Scalar> Medium<R> {
@@ -79,7 +84,7 @@ impl<R: Scalar> Medium<R> {
             layers: Sides::used(&grid).iter().filter_map(layer).collect(),
             sources: SourceTable::new(&grid, &sides, &positions),
             receivers: ReceiverTable::new(&grid, &sides, problem.receivers()),
-            wavelets: problem.sources().iter().map(|source| source.wavelet.clone()).collect(),
+            signals: signals(problem, dt),
             grid,
             sides,
         }
@@ -95,9 +100,22 @@ impl<R: Scalar> Medium<R> {
         }
     }
 
-    /// Returns the values of all wavelets at the time `step` dt.
+    /// Returns the amplitudes of all sources at the time `step` dt.
     pub fn amplitudes(&self, step: u64) -> Vec<R> {
-        let time = step as f64 * self.dt;
-        self.wavelets.iter().map(|wavelet| R::from_f64(wavelet.at(time))).collect()
+        self.signals.iter().map(|signal| R::from_f64(signal.at(step))).collect()
     }
+}
+
+/// Returns the amplitudes of the sources. Sources with the same wavelet share their corrections.
+fn signals(problem: &WaveProblem, dt: f64) -> Vec<SourceSignal> {
+    let mut distinct: Vec<SourceSignal> = Vec::new();
+    let signal = |source: &WaveSource| {
+        let known = distinct.iter().rev().take(MOST_COMPARED).find(|known| known.is_of(&source.wavelet));
+        known.cloned().unwrap_or_else(|| {
+            let signal = SourceSignal::new(&source.wavelet, dt, problem.time_dispersion());
+            distinct.push(signal.clone());
+            signal
+        })
+    };
+    problem.sources().iter().map(signal).collect()
 }

@@ -42,11 +42,15 @@
 //! Stability: c dt √(Σ 1/h_a²) <= 2/√S at the largest velocity, see [`SpaceOrder::courant_limit`].
 //! Without absorption and sources, the energy of `energy` is constant.
 //!
+//! The error in time can be removed from wavelets and traces, see [`TimeDispersion`]. Then f_s are
+//! the corrected amplitudes, and all else is unchanged.
+//!
 //! [`mod@reference`] contains plain loops, [`cpu`] the fast version and [`device`] the one for
 //! GPUs. [`WaveField`] is the state with all operations of a run. Several ranks compute a field
 //! together if their leader creates it with [`WaveField::new_in_team`] and the others call
 //! [`follow`].
 
+mod accuracy;
 mod bands;
 mod column_pass;
 pub mod cpu;
@@ -66,11 +70,14 @@ mod points;
 mod problem;
 pub mod reference;
 mod slab;
+mod spectrum;
 mod state;
 mod stencil;
 mod team;
+mod time_dispersion;
 mod worker;
 
+pub use accuracy::WaveAccuracy;
 pub use energy::WaveMeasures;
 pub(crate) use energy::sum_rows;
 pub use error::WaveError;
@@ -80,11 +87,12 @@ pub use layer::{LayerCoefficients, LayerMemory};
 pub(crate) use layer_pass::SlabLayer;
 pub use medium::{Medium, SquaredCourant};
 pub use points::{ReceiverTable, SourceTable};
-pub use problem::{MIN_POINTS_PER_WAVELENGTH, Velocity, WaveProblem, WaveSource};
+pub use problem::{Velocity, WaveProblem, WaveSource};
 pub(crate) use slab::Slab;
 pub use state::WaveState;
 pub use stencil::{MAX_RADIUS, SpaceOrder, Stencil};
 pub use team::follow;
+pub use time_dispersion::{SourceSignal, TimeDispersion, corrected_traces};
 
 #[cfg(test)]
 mod cpu_tests;

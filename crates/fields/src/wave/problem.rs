@@ -4,7 +4,7 @@ use orrery_model::Precision;
 use orrery_model::wave::{AXIS_NAMES, Sides, VelocityModel, WaveGrid, Wavelet};
 use rayon::prelude::*;
 
-use super::{SpaceOrder, WaveError};
+use super::{SpaceOrder, TimeDispersion, WaveError};
 
 pub(super) use orrery_model::wave::VELOCITIES;
 
@@ -39,9 +39,6 @@ pub struct WaveSource {
     pub wavelet: Wavelet,
 }
 
-/// Points per wavelength below which a wave is not resolved.
-pub const MIN_POINTS_PER_WAVELENGTH: f64 = 4.0;
-
 /// Rounding of the coefficients to f32 changes the limit by less than this fraction.
 const STEP_MARGIN: f64 = 1e-6;
 
@@ -59,6 +56,7 @@ pub struct WaveProblem {
     sources: Vec<WaveSource>,
     receivers: Vec<[f64; 3]>,
     precision: Precision,
+    time_dispersion: TimeDispersion,
 }
 
 impl WaveProblem {
@@ -88,7 +86,17 @@ impl WaveProblem {
         for (index, position) in receivers.iter().enumerate() {
             check_position(&grid, "receiver", index, *position)?;
         }
-        Ok(Self { grid, sides, order, velocity, velocity_range, sources, receivers, precision })
+        Ok(Self {
+            grid,
+            sides,
+            order,
+            velocity,
+            velocity_range,
+            sources,
+            receivers,
+            precision,
+            time_dispersion: TimeDispersion::Raw,
+        })
     }
 
     /// Returns the grid.
@@ -131,6 +139,17 @@ impl WaveProblem {
         self.precision
     }
 
+    /// Returns the problem with this treatment of the error in time. That of a new problem is
+    /// [`TimeDispersion::Raw`].
+    pub fn with_time_dispersion(self, time_dispersion: TimeDispersion) -> Self {
+        Self { time_dispersion, ..self }
+    }
+
+    /// Returns the treatment of the error in time.
+    pub fn time_dispersion(&self) -> TimeDispersion {
+        self.time_dispersion
+    }
+
     /// Fails if there are no receivers.
     pub fn require_receivers(&self) -> Result<(), WaveError> {
         if self.receivers.is_empty() { Err(WaveError::NoReceivers) } else { Ok(()) }
@@ -158,11 +177,6 @@ impl WaveProblem {
     /// is smallest and the spacing largest.
     pub fn points_per_wavelength(&self, frequency: f64) -> f64 {
         self.velocity_range[0] / (frequency * self.grid.max_spacing())
-    }
-
-    /// Returns the largest frequency with [`MIN_POINTS_PER_WAVELENGTH`] everywhere.
-    pub fn resolved_frequency(&self) -> f64 {
-        self.points_per_wavelength(1.0) / MIN_POINTS_PER_WAVELENGTH
     }
 }
 

@@ -110,6 +110,25 @@ impl Wavelet {
         }
     }
 
+    /// Returns the time after which the value is below 1e-18 of the largest one. `None` for a sine,
+    /// which does not end.
+    pub fn last_time(&self) -> Option<f64> {
+        match self {
+            // q = 47.8.
+            Self::Ricker { frequency, delay, .. } => Some(delay + 2.2 / frequency),
+            Self::Sine { .. } => None,
+            Self::Sampled { interval, values } => Some(interval * values.len().saturating_sub(1) as f64),
+        }
+    }
+
+    /// Returns the time of the main part: the maximum of a Ricker wavelet, or the start of others.
+    pub fn main_time(&self) -> f64 {
+        match self {
+            Self::Ricker { delay, .. } | Self::Sine { delay, .. } => *delay,
+            Self::Sampled { .. } => 0.0,
+        }
+    }
+
     /// Checks the parameters. All values must be finite in f32.
     pub fn validate(&self) -> Result<(), WaveletError> {
         let parameter = |name, value: f64, is_accepted: bool, expected| match is_accepted {
@@ -166,6 +185,7 @@ mod tests {
         assert!(sum.abs() < 1e-14, "{sum}");
         assert!(Wavelet::ricker(20.0).at(0.0).abs() < 1e-8);
         assert_eq!(wavelet.largest_frequency(), Some(10.0));
+        assert!(wavelet.at(wavelet.last_time().unwrap()).abs() < 3e-18);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `[wave]`, its sources `[[wave.source]]`, receivers `[[wave.receivers]]`, layers `[[wave.layer]]`
 //! and regions `[[wave.region]]`.
 
-use orrery_fields::wave::SpaceOrder;
+use orrery_fields::wave::{SpaceOrder, TimeDispersion};
 use orrery_model::wave::{
     AbsorbingLayer, Side, SideCondition, Sides, VelocityLayer, VelocityModel, WaveGrid,
 };
@@ -22,6 +22,21 @@ use crate::case::wave::{
 const PRECISIONS: &Words<Precision> = &[
     (Precision::Single.as_str(), Precision::Single, "f32"),
     (Precision::Double.as_str(), Precision::Double, "f64: twice the memory, and half as fast"),
+];
+
+const TIME_DISPERSIONS: &Words<TimeDispersion> = &[
+    (
+        "corrected",
+        TimeDispersion::Corrected,
+        "wavelets are changed before the run and traces after it, so that traces have no error in time (Stork 2013; \
+         Koene et al. 2018). The last 2.5 N^(1/3) of N samples need samples after the end, which are predicted, and may \
+         be wrong by some percent of the trace. Images, snapshots and `conserved.csv` are not corrected",
+    ),
+    (
+        "raw",
+        TimeDispersion::Raw,
+        "waves are those of the scheme, which are early by (π f dt)²/6 of their travel time",
+    ),
 ];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -56,6 +71,13 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 Kind::Integer { least: 2, most: 8 },
                 "8",
                 "Order of the scheme in space: 2, 4, 6 or 8. It is 2 in time.",
+            ),
+            key(
+                "time_dispersion",
+                Kind::Word(&TIME_DISPERSIONS),
+                "corrected",
+                "Treatment of the error of order 2 in time. Runs that were started by a version without this key stay \
+                 raw when they are resumed.",
             ),
             derived_key(
                 "velocity",
@@ -305,6 +327,7 @@ impl<'a> WaveSections<'a> {
             grid,
             sides: self.read_sides(),
             order: self.read_order(),
+            time_dispersion: Some(wave.word("time_dispersion", TIME_DISPERSIONS)),
             velocity: self.read_velocity(),
             regions: self.regions.iter().filter_map(read_region).collect(),
             shot: wave.integer_if_given("shot"),
@@ -495,6 +518,10 @@ fn read_region(section: &Section<'_>) -> Option<VelocityRegion> {
 
 pub(in crate::case) fn write_wave(w: &mut SectionWriter<'_>, wave: &WaveCase) {
     w.integer("order", wave.order.number().into());
+    match &wave.time_dispersion {
+        Some(time_dispersion) => w.word("time_dispersion", TIME_DISPERSIONS, time_dispersion),
+        None => w.leave_out("time_dispersion"),
+    }
     write_velocity(w, &wave.velocity);
     w.word("precision", PRECISIONS, &wave.precision);
     w.text("unit", &wave.unit);

@@ -113,7 +113,7 @@ impl<R: Scalar> Points<R> {
         medium: &Medium<R>,
         step: u64,
     ) -> Result<(), DeviceError> {
-        if medium.wavelets.is_empty() || self.amplitude_steps.contains(&step) {
+        if medium.signals.is_empty() || self.amplitude_steps.contains(&step) {
             return Ok(());
         }
         let steps = step..step.saturating_add(AMPLITUDE_STEPS);
@@ -135,7 +135,7 @@ impl<R: Scalar> Points<R> {
     ) -> Result<(), DeviceError> {
         let index = |slice: usize| self.source_slices.partition_point(|&other| other < slice);
         let entries = index(slices.start)..index(slices.end);
-        let first_amplitude = (step - self.amplitude_steps.start) * medium.wavelets.len() as u64;
+        let first_amplitude = (step - self.amplitude_steps.start) * medium.signals.len() as u64;
         let args = [
             next.into(),
             courant.into(),
