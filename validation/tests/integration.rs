@@ -10,6 +10,7 @@ mod equilibrium;
 mod fluid;
 mod forces;
 mod heat;
+mod heat_materials;
 mod heat_steady;
 mod orbits;
 mod solar_system;

@@ -185,7 +185,7 @@ fn the_summary_of_a_field_fits_80_columns_and_is_in_the_log() {
             "heat: 24 x 20 nodes, conductivity {}, double precision, ",
             match preset {
                 "sine-decay" => "uniform",
-                _ => "per node",
+                _ => "and heat capacity per node",
             }
         );
         assert!(stdout.lines().any(|line| line.starts_with(&setup)), "{setup} in {stdout}");

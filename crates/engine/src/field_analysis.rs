@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orrery_fields::heat::HeatCapacity;
 use orrery_io::{
     Fault, FieldFile, FieldFormat, FieldFrame, FieldLabels, Format, IoError, Limits, read_field,
 };
@@ -17,6 +18,7 @@ use crate::case::{Case, EdgeCondition, HeatCase, WaveCase};
 use crate::error::EngineError;
 use crate::folder::contains_run;
 use crate::gravity::analysis::snapshots_in;
+use crate::heat;
 
 /// Files to analyse together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,10 +73,12 @@ pub struct FieldRow {
     pub largest_node: Vec<usize>,
     /// Coordinates of `largest_node`, if they are known.
     pub largest_position: Option<Vec<f64>>,
-    /// Integral over the plate. Nodes on an edge count half, unless it is known to be periodic.
+    /// Integral of temperature × heat capacity over the plate. Nodes on an edge count half, unless it is known to be periodic.
     /// `None` for a volume, for a model, in a run of another physics than heat, and if the spacing
-    /// is unknown.
+    /// or the heat capacity is unknown.
     pub heat: Option<f64>,
+    /// Whether `heat` has the unit of an energy, and not that of a temperature times an area.
+    pub has_heat_capacity: bool,
     /// Whether the field would have a heat content if its spacing were known.
     pub may_have_heat: bool,
     /// Whether the file may have a time. Models have none.
@@ -132,7 +136,7 @@ pub fn analyze_fields(files: &[PathBuf], limits: &Limits) -> Result<Vec<FieldRow
         let field = read_field(path, limits).map_err(EngineError::Input)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         if run.as_ref().is_none_or(|(known, _)| known != folder) {
-            run = Some((folder.to_owned(), RunOfFolder::find(folder)));
+            run = Some((folder.to_owned(), RunOfFolder::find(folder, limits)));
         }
         let row = match &run {
             Some((_, run)) => measure(path, field, run)?,
@@ -176,11 +180,11 @@ struct RunOfFolder {
 
 impl RunOfFolder {
     /// Returns the run that has this folder of snapshots.
-    fn find(snapshots: &Path) -> Self {
+    fn find(snapshots: &Path, limits: &Limits) -> Self {
         let is_folder_of_run = snapshots.file_name().is_some_and(|name| name == "snapshots");
         let case = snapshots.parent().filter(|_| is_folder_of_run).and_then(read_case);
         let labels = case.as_ref().map(|case| RunLabels { name: case.name.clone(), units: case.units });
-        Self { labels, fields: RunFields::of_case(case.as_ref()) }
+        Self { labels, fields: RunFields::of_case(case.as_ref(), limits) }
     }
 }
 
@@ -188,8 +192,9 @@ impl RunOfFolder {
 enum RunFields {
     /// No run, or a case that cannot be read.
     Unknown,
-    /// A run of heat. The array has whether the edges in x and in y are periodic.
-    Heat(RunGrid, [bool; 2]),
+    /// A run of heat. The array has whether the edges in x and in y are periodic. The heat capacity
+    /// is `None` if its file cannot be read.
+    Heat(RunGrid, [bool; 2], Option<HeatCapacity>),
     /// A run of waves.
     Wave(RunGrid),
     /// Another physics, or a model.
@@ -204,12 +209,14 @@ struct RunGrid {
 }
 
 impl RunFields {
-    fn of_case(case: Option<&Case>) -> Self {
+    fn of_case(case: Option<&Case>, limits: &Limits) -> Self {
         match case.map(|case| (case.heat(), case.wave())) {
             None => Self::Unknown,
             Some((Some(heat), _)) => {
+                let capacity = case.and_then(|case| heat::read_heat_capacity(case, heat, limits).ok());
                 let is_periodic = |edge| matches!(heat.edge(edge), EdgeCondition::Periodic);
-                Self::Heat(RunGrid::of_heat(heat), [is_periodic(Edge::West), is_periodic(Edge::South)])
+                let is_periodic = [is_periodic(Edge::West), is_periodic(Edge::South)];
+                Self::Heat(RunGrid::of_heat(heat), is_periodic, capacity)
             }
             Some((_, Some(wave))) => RunGrid::of_wave(wave).map_or(Self::Other, Self::Wave),
             Some(_) => Self::Other,
@@ -219,7 +226,7 @@ impl RunFields {
     /// Returns the grid of the snapshots, if it has these nodes.
     fn grid(&self, nodes: [usize; 3]) -> Option<&RunGrid> {
         match self {
-            Self::Heat(grid, _) | Self::Wave(grid) => Some(grid).filter(|grid| grid.nodes == nodes),
+            Self::Heat(grid, ..) | Self::Wave(grid) => Some(grid).filter(|grid| grid.nodes == nodes),
             Self::Unknown | Self::Other => None,
         }
     }
@@ -255,12 +262,21 @@ fn measure(path: &Path, mut field: FieldFile, run: &RunOfFolder) -> Result<Field
         labels.unit = labels.unit.take().or_else(|| Some(unit.clone()).filter(|unit| !unit.is_empty()));
     }
     let may_have_heat = axes == 2 && matches!(run, RunFields::Unknown | RunFields::Heat(..));
-    let is_periodic = match run {
-        RunFields::Heat(_, is_periodic) if grid.is_some() => *is_periodic,
-        _ => [false; 2],
+    let uniform = Some(HeatCapacity::Uniform(1.0));
+    let (is_periodic, capacity) = match run {
+        RunFields::Heat(_, is_periodic, capacity) if grid.is_some() => (*is_periodic, capacity),
+        _ => ([false; 2], &uniform),
     };
-    let heat = labels.frame.filter(|_| may_have_heat).map(|FieldFrame { spacing: [hx, hy, _], .. }| {
-        field_integral(&field.data.values, field.data.nodes[0], [hx, hy], is_periodic)
+    let frame = labels.frame.filter(|_| may_have_heat);
+    let heat = frame.zip(capacity.as_ref()).map(|(FieldFrame { spacing: [hx, hy, _], .. }, capacity)| {
+        let (values, nx) = (&field.data.values, field.data.nodes[0]);
+        match capacity {
+            HeatCapacity::Uniform(c) => c * field_integral(values, nx, [hx, hy], is_periodic),
+            HeatCapacity::Field(c) => {
+                let heat: Vec<f64> = c.iter().zip(values).map(|(c, u)| c * u).collect();
+                field_integral(&heat, nx, [hx, hy], is_periodic)
+            }
+        }
     });
     let statistics = FieldStatistics::measure(&field.data.values);
     let largest = statistics.largest().abs();
@@ -274,6 +290,7 @@ fn measure(path: &Path, mut field: FieldFile, run: &RunOfFolder) -> Result<Field
         largest_node: node[..axes].to_vec(),
         largest_position: position.map(|position| position[..axes].to_vec()),
         heat,
+        has_heat_capacity: *capacity != uniform,
         may_have_heat,
         is_snapshot: field.format != FieldFormat::Segy,
         labels: field.labels,

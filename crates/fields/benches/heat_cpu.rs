@@ -1,14 +1,15 @@
 //! Speed of the heat solver on the CPU for a list of strategies.
 //!
-//!     cargo bench -p orrery-fields --bench heat_cpu -- [n] [variable] [cached]
+//!     cargo bench -p orrery-fields --bench heat_cpu -- [n] [variable|capacity] [cached]
 //!
-//! n x n nodes in f32, 16384 by default. `cached` writes results through the cache. The figure is
-//! that of the fastest of several passes.
+//! n x n nodes in f32, 16384 by default. `variable` has a conductivity per node, and `capacity` a
+//! heat capacity per node too. `cached` writes results through the cache. The figure is that of the
+//! fastest of several passes.
 
 use std::time::Instant;
 
 use orrery_fields::heat::cpu::CpuStrategy;
-use orrery_fields::heat::{Conductivity, HeatProblem, Plate};
+use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem, Plate};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 use orrery_simd::AlignedVec;
@@ -26,7 +27,13 @@ fn main() {
     let grid = Grid { nx: n, ny: n, hx: 1.0, hy: 1.0 };
     let boundaries = Boundaries::uniform(Boundary::fixed(0.0));
     let problem = HeatProblem::new(grid, boundaries, conductivity, None, Precision::Single);
-    let plate = Plate::<f32>::new(&problem.expect("the problem is valid"));
+    let mut problem = problem.expect("the problem is valid");
+    if arguments.iter().any(|argument| argument == "capacity") {
+        let capacity = (0..n * n).map(|k| 1.0 + (k % 2) as f64).collect();
+        let field = problem.with_heat_capacity(HeatCapacity::Field(capacity));
+        problem = field.expect("the heat capacity is valid");
+    }
+    let plate = Plate::<f32>::new(&problem);
     let mut fields = [AlignedVec::<f32>::zeros(n * n), AlignedVec::zeros(n * n)];
     for field in &mut fields {
         field.iter_mut().enumerate().for_each(|(k, u)| *u = (k % 97) as f32);

@@ -40,8 +40,9 @@ fn field_on_a_device_equals_the_field_on_the_host() {
         compare(on_device.now(), on_host.now());
         compare(on_device.ahead(0.4 * dt).unwrap(), on_host.ahead(0.4 * dt).unwrap());
         // A state of the host continues on the device.
-        let column = on_host.now().column().unwrap();
-        let mut moved = HeatField::restore(&problem, column, Some(&setup)).unwrap();
+        let column = on_host.now().stored_column().unwrap();
+        let restored = HeatField::restore(&problem, column, Some(&setup)).unwrap();
+        let mut moved = restored.with_base(on_host.base());
         moved.advance(dt, 3).unwrap();
         on_host.advance(dt, 3).unwrap();
         compare(moved.now(), on_host.now());

@@ -270,7 +270,7 @@ fn check_wave_files(case: &Case, wave: &WaveSections<'_>) {
 /// Reports files of a field that do not exist.
 fn check_field_files(case: &Case, heat: &HeatSections<'_>, initial: &Section<'_>) {
     let edges = heat.edges.iter().map(|edge| (edge, "file"));
-    let nodes = ["conductivity_file", "source_file"].map(|key| (&heat.heat, key));
+    let nodes = ["conductivity_file", "heat_capacity_file", "source_file"].map(|key| (&heat.heat, key));
     let states = ["file", "image"].map(|key| (initial, key));
     for (section, key) in edges.chain(nodes).chain(states) {
         if let Some(Entry { value: Value::String(path), .. }) = section.entry(key) {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use orrery_fields::heat::PlateFields;
 use orrery_model::Precision;
 use orrery_model::grid::{Edge, Grid, InitialField, RegionShape};
 
@@ -14,9 +15,12 @@ pub struct HeatCase {
     pub grid: Grid,
     /// Conditions on the edges, in the order of [`Edge::ALL`].
     pub edges: [EdgeCondition; 4],
-    /// Conductivity of the plate: length² per time, because the heat capacity is 1.
+    /// Conductivity of the plate.
     pub conductivity: NodeValues,
-    /// Heat source of the plate: temperature per time.
+    /// Heat capacity of the plate per volume. With 1, conductivities are diffusivities.
+    pub heat_capacity: NodeValues,
+    /// Heat source of the plate per volume and time. With heat capacity 1 it is a temperature per
+    /// time.
     pub source: NodeValues,
     /// Parts of the plate with other properties. A later region covers an earlier one.
     pub regions: Vec<Region>,
@@ -72,6 +76,8 @@ pub struct Region {
     pub shape: RegionShape,
     /// Conductivity.
     pub conductivity: Option<f64>,
+    /// Heat capacity.
+    pub heat_capacity: Option<f64>,
     /// Heat source.
     pub source: Option<f64>,
 }
@@ -115,6 +121,29 @@ impl HeatCase {
             && self.regions.iter().all(|region| region.conductivity.is_none())
     }
 
+    /// Returns true if all nodes have the same heat capacity.
+    pub fn has_uniform_heat_capacity(&self) -> bool {
+        let NodeValues::Uniform(plate) = self.heat_capacity else { return false };
+        self.regions.iter().all(|region| region.heat_capacity.is_none_or(|c| c == plate))
+    }
+
+    /// Returns true if the case gives a heat capacity. Then heat has the unit of an energy, and not
+    /// that of a temperature times an area.
+    pub fn has_heat_capacity(&self) -> bool {
+        self.heat_capacity != NodeValues::Uniform(1.0)
+            || self.regions.iter().any(|region| region.heat_capacity.is_some())
+    }
+
+    /// Returns which properties differ between nodes.
+    pub fn plate_fields(&self) -> PlateFields {
+        let heat_capacity = !self.has_uniform_heat_capacity();
+        PlateFields {
+            conductivity: heat_capacity || !self.has_uniform_conductivity(),
+            heat_capacity,
+            source: self.has_source(),
+        }
+    }
+
     /// Returns true if a node has a heat source.
     pub fn has_source(&self) -> bool {
         self.source != NodeValues::Uniform(0.0)
@@ -138,8 +167,9 @@ impl HeatCase {
             }
             _ => None,
         });
-        let nodes =
-            [&mut self.conductivity, &mut self.source].into_iter().filter_map(|values| match values {
+        let nodes = [&mut self.conductivity, &mut self.heat_capacity, &mut self.source]
+            .into_iter()
+            .filter_map(|values| match values {
                 NodeValues::File(path) => Some(path),
                 NodeValues::Uniform(_) => None,
             });

@@ -314,6 +314,7 @@ impl<'a> PhysicsSections<'a> {
                 let grid = grid::read_grid(grid, is_periodic);
                 let heat_case = HeatCase {
                     conductivity: heat.read_nodes(["conductivity", "conductivity_file"]),
+                    heat_capacity: heat.read_nodes(["heat_capacity", "heat_capacity_file"]),
                     source: heat.read_nodes(["source", "source_file"]),
                     regions: heat.read_regions(),
                     precision: heat.read_precision(),

@@ -5,6 +5,7 @@ use orrery_fields::heat::{Conductivity, HeatDeviceSetup, HeatField, HeatProblem}
 use orrery_io::format_bytes;
 
 use super::node_count;
+use super::rounding::RoundingScale;
 use super::start::{build_problem, initial_values};
 use super::system::{HeatSystem, PlateFacts, device_bytes};
 use crate::case::{Case, HeatCase};
@@ -33,6 +34,9 @@ pub(crate) fn start(
     let time = case.time.known_start();
     case.time.start = Some(time);
     report(RunEvent::Device(&selected));
+    if let Some(warning) = RoundingScale::of(&case, &problem).and_then(|rounding| rounding.start_warning()) {
+        report(RunEvent::InputWarning(&warning));
+    }
     let device = selected.device.as_ref();
     let setup = device.map(|device| device_setup(device, &problem, control.device.tuned));
     let at_start = |error: SystemError| error.at(Stamp { step: 0, time });

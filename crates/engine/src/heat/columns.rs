@@ -5,7 +5,7 @@ use orrery_io::{Fault, IoError, format_bytes};
 use orrery_model::{Precision, format_count};
 
 use super::start::build_problem;
-use super::system::{COLUMN, HeatSystem, PlateFacts};
+use super::system::{BASE, COLUMN, HeatSystem, PlateFacts};
 use super::{METHOD, node_count};
 use crate::blocks::Blocks;
 use crate::case::HeatCase;
@@ -53,10 +53,26 @@ impl HeatSystem {
             let found = format_count(column.len() as u64, "value", "values");
             return Err(malformed(COLUMN, found, "one value per node"));
         }
+        // A checkpoint without a base temperature has 0, also one of an older version.
+        let base = match columns.reals_len(BASE) {
+            None => 0.0,
+            Some(1) if heat.precision == Precision::Single => {
+                let base = columns.take_reals(BASE)?[0];
+                if !base.is_finite() || f64::from(base as f32) != base {
+                    return Err(malformed(BASE, base.to_string(), "a number of f32"));
+                }
+                base
+            }
+            Some(found) => {
+                let found = format_count(found as u64, "value", "values");
+                return Err(malformed(BASE, found, "one value, in single precision only"));
+            }
+        };
         let files = InputFiles::new(limits);
         let problem = build_problem(case, heat, &files)?;
         let field = HeatField::restore(&problem, column, None)
-            .map_err(|error| malformed("a column", error.to_string(), "one value per node"))?;
+            .map_err(|error| malformed("a column", error.to_string(), "one value per node"))?
+            .with_base(base);
         let system = Self::new(field, PlateFacts::new(case, heat, &problem), files.into_hashes());
         system.check_finite().map_err(|error| malformed(COLUMN, error.to_string(), "finite numbers"))?;
         Ok(system)

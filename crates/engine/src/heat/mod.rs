@@ -2,19 +2,20 @@
 //!
 //! `start` builds the problem of a case and `begin` the system that starts with it. `columns` reads
 //! it from checkpoints, `record` describes the table, `solution` has the known solution of a sine
-//! mode, and `painter` draws images.
+//! mode, `rounding` warns where single precision is too coarse, and `painter` draws images.
 
 mod begin;
 mod columns;
 mod painter;
 mod record;
+mod rounding;
 mod solution;
 mod start;
 mod system;
 
 pub(crate) use begin::{device_setup, plan, start};
 pub(crate) use painter::FieldDrawing;
-pub(crate) use start::{build_problem, max_stable_step};
+pub(crate) use start::{build_problem, max_stable_step, read_heat_capacity};
 pub use system::HeatSystem;
 pub(crate) use system::precision_bytes;
 

@@ -106,7 +106,7 @@ fn picture(case: &Case, system: &HeatSystem) -> FieldPicture {
 fn marks(region: &case::Region) -> Vec<RegionMark> {
     let kinds = [
         (region.source.is_some_and(|source| source != 0.0), RegionKind::Source),
-        (region.conductivity.is_some(), RegionKind::Material),
+        (region.conductivity.or(region.heat_capacity).is_some(), RegionKind::Material),
     ];
     kinds
         .into_iter()

@@ -16,7 +16,7 @@ const NAMES: [&str; 9] =
 /// Measures of a plate at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeatMeasures {
-    /// Heat content: the integral of the temperature over the plate.
+    /// Heat content: the integral of temperature × heat capacity over the plate.
     pub heat: f64,
     /// Smallest temperature.
     pub min: f64,
@@ -63,9 +63,14 @@ pub(super) fn row_json(row: &Row) -> Value {
 /// Returns the columns of the table, in the units of a case.
 pub(super) fn schema(units: &Units, facts: &PlateFacts) -> Schema {
     let temperature = facts.unit.as_str();
-    let (area, area_per_time) = if is_si(units) { ("m^2", "m^2/s") } else { ("", "") };
     let product = |unit: &str| [temperature, unit].join(" ").trim().to_owned();
-    let (heat, flux) = (product(area), product(area_per_time));
+    // With a heat capacity, heat is an energy per thickness of the plate.
+    let (heat, flux) = match (is_si(units), facts.has_heat_capacity) {
+        (true, false) => (product("m^2"), product("m^2/s")),
+        (true, true) => ("J/m".to_owned(), "W/m".to_owned()),
+        (false, false) => (product(""), product("")),
+        (false, true) => (String::new(), String::new()),
+    };
     let titles = [
         ("the heat content", heat),
         ("the smallest temperature", temperature.to_owned()),
@@ -99,12 +104,12 @@ pub(super) fn is_si(units: &Units) -> bool {
 fn drift(known: KnownError) -> Option<Drift> {
     let key = "heat_error";
     match known {
-        KnownError::HeatBalance(area) => Some(Drift {
+        KnownError::HeatBalance(total_heat_capacity) => Some(Drift {
             title: "heat error",
             symbol: "dQ/Q",
             key,
             advice: "double precision may help",
-            scale: area,
+            scale: total_heat_capacity,
             between: balance_error,
         }),
         KnownError::MaximumPrinciple => Some(Drift {
@@ -119,14 +124,14 @@ fn drift(known: KnownError) -> Option<Drift> {
     }
 }
 
-/// Returns (Q − Q₀ − rate (t − t₀)) / (area × largest temperature), where Q is the heat content.
-/// The rate of fluxes and sources is constant.
-fn balance_error(area: f64, first: &Row, last: &Row) -> f64 {
+/// Returns (Q − Q₀ − rate (t − t₀)) / (heat capacity of the plate × largest temperature), where Q is
+/// the heat content. The rate of fluxes and sources is constant.
+fn balance_error(total_heat_capacity: f64, first: &Row, last: &Row) -> f64 {
     let [a, b] = [first, last].map(HeatMeasures::from_row);
     let gained = (a.fluxes.iter().sum::<f64>() + a.sources) * (last.time - first.time);
     let difference = b.heat - a.heat - gained;
     let largest = [a.min, a.max, b.min, b.max].iter().fold(0.0, |most: f64, value| most.max(value.abs()));
-    if difference == 0.0 { 0.0 } else { difference / (area * largest) }
+    if difference == 0.0 { 0.0 } else { difference / (total_heat_capacity * largest) }
 }
 
 /// Returns how far temperatures have left the range of the first row, relative to its largest

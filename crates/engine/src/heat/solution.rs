@@ -1,7 +1,7 @@
 //! The known solution of a sine mode between cold edges.
 //!
-//! With u = A sin(mπx/Lx) sin(nπy/Ly) at the start, edges fixed at 0 and uniform k, the solution is
-//! u exp(−k π² (m²/Lx² + n²/Ly²) t). The scheme multiplies u in each step of length dt by
+//! With u = A sin(mπx/Lx) sin(nπy/Ly) at the start, edges fixed at 0 and a uniform diffusivity k
+//! (conductivity by heat capacity), the solution is u exp(−k π² (m²/Lx² + n²/Ly²) t). The scheme multiplies u in each step of length dt by
 //!
 //!   1 − 4 dt k (sin²(mπ hx/2Lx)/hx² + sin²(nπ hy/2Ly)/hy²)
 //!
@@ -9,7 +9,7 @@
 
 use std::f64::consts::PI;
 
-use orrery_fields::heat::{Conductivity, HeatProblem};
+use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem};
 use orrery_model::grid::{Boundary, Edge, Grid, InitialField};
 use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
@@ -37,10 +37,12 @@ impl SineSolution {
         let InitialState::Formula(InitialField::SineMode { m, n, amplitude }) = heat.initial else {
             return None;
         };
-        let (Conductivity::Uniform(k), StepChoice::Fixed(dt)) = (problem.conductivity(), case.time.step)
+        let (Conductivity::Uniform(k), HeatCapacity::Uniform(c), StepChoice::Fixed(dt)) =
+            (problem.conductivity(), problem.heat_capacity(), case.time.step)
         else {
             return None;
         };
+        let k = k / c;
         let is_cold = |edge: Edge| match problem.boundaries().on(edge) {
             Boundary::Fixed(values) => (0..edge.nodes(problem.grid())).all(|node| values.at(node) == 0.0),
             Boundary::Flux(_) | Boundary::Periodic => false,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_fields::heat::{Conductivity, HeatError, HeatProblem};
+use orrery_fields::heat::{Conductivity, HeatCapacity, HeatError, HeatProblem};
 use orrery_io::{FieldData, Limits, read_field_png};
 use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid, GridError};
 use orrery_particles::settings::StepChoice;
@@ -12,8 +12,8 @@ use crate::case::{Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, Node
 use crate::error::EngineError;
 use crate::input_files::InputFiles;
 
-/// Builds the problem of a case: reads the files of conductivity, source and edges, and applies the
-/// regions in their order. The step of the case must be stable.
+/// Builds the problem of a case: reads the files of conductivity, heat capacity, source and edges,
+/// and applies the regions in their order. The step of the case must be stable.
 pub fn build_problem(case: &Case, heat: &HeatCase, files: &InputFiles) -> Result<HeatProblem, EngineError> {
     let problem = read_problem(case, heat, files)?;
     if let StepChoice::Fixed(dt) = case.time.step {
@@ -32,12 +32,14 @@ fn read_problem(case: &Case, heat: &HeatCase, files: &InputFiles) -> Result<Heat
         true => Some(inputs.painted(&heat.source, &heat.regions, |region| region.source)?),
         false => None,
     };
+    let heat_capacity = inputs.heat_capacity(heat)?;
     HeatProblem::new(heat.grid, boundaries, conductivity, source, heat.precision)
+        .and_then(|problem| problem.with_heat_capacity(heat_capacity))
         .map_err(|error| refused(&inputs, heat, error))
 }
 
-/// Returns the longest stable step of a case, whatever its step is. It depends on the conductivity
-/// and on the kinds of the edges, so no other file is read.
+/// Returns the longest stable step of a case, whatever its step is. It depends on conductivity, heat
+/// capacity and the kinds of the edges, so no other file is read.
 pub fn max_stable_step(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<f64, EngineError> {
     let files = InputFiles::new(limits);
     let inputs = Inputs { folder: &case.folder, grid: &heat.grid, files: &files };
@@ -48,8 +50,20 @@ pub fn max_stable_step(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<
             EdgeCondition::Periodic => Boundary::Periodic,
         })
     })?;
-    let problem = HeatProblem::new(heat.grid, boundaries, inputs.conductivity(heat)?, None, heat.precision);
+    let heat_capacity = inputs.heat_capacity(heat)?;
+    let problem = HeatProblem::new(heat.grid, boundaries, inputs.conductivity(heat)?, None, heat.precision)
+        .and_then(|problem| problem.with_heat_capacity(heat_capacity));
     Ok(problem.map_err(|error| refused(&inputs, heat, error))?.max_stable_step())
+}
+
+/// Returns the heat capacity of a case.
+pub fn read_heat_capacity(
+    case: &Case,
+    heat: &HeatCase,
+    limits: &Limits,
+) -> Result<HeatCapacity, EngineError> {
+    let files = InputFiles::new(limits);
+    Inputs { folder: &case.folder, grid: &heat.grid, files: &files }.heat_capacity(heat)
 }
 
 fn on_all_edges(boundary: impl Fn(Edge) -> Result<Boundary, EngineError>) -> Result<Boundaries, EngineError> {
@@ -99,6 +113,7 @@ fn refused(inputs: &Inputs<'_>, heat: &HeatCase, error: HeatError) -> EngineErro
     };
     let file = match &error {
         HeatError::Conductivity { .. } | HeatError::NodeConductivity { .. } => of_nodes(&heat.conductivity),
+        HeatError::HeatCapacity { .. } | HeatError::NodeHeatCapacity { .. } => of_nodes(&heat.heat_capacity),
         HeatError::NotFinite { field: "source", .. } => of_nodes(&heat.source),
         HeatError::Grid(GridError::BoundaryNotFinite { edge, .. }) => match heat.edge(*edge) {
             EdgeCondition::Fixed(EdgeProfile::File(path)) | EdgeCondition::Flux(EdgeProfile::File(path)) => {
@@ -179,6 +194,16 @@ impl Inputs<'_> {
         Ok(match &heat.conductivity {
             NodeValues::Uniform(value) if heat.has_uniform_conductivity() => Conductivity::Uniform(*value),
             values => Conductivity::Field(self.painted(values, &heat.regions, |region| region.conductivity)?),
+        })
+    }
+
+    /// Returns the heat capacity of the plate with its regions.
+    fn heat_capacity(&self, heat: &HeatCase) -> Result<HeatCapacity, EngineError> {
+        Ok(match &heat.heat_capacity {
+            NodeValues::Uniform(value) if heat.has_uniform_heat_capacity() => HeatCapacity::Uniform(*value),
+            values => {
+                HeatCapacity::Field(self.painted(values, &heat.regions, |region| region.heat_capacity)?)
+            }
         })
     }
 

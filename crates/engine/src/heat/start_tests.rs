@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_fields::heat::{Conductivity, HeatProblem};
+use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem};
 use orrery_io::picture::{Image, write_png};
 use orrery_io::{FieldValues, write_field_npy};
 use orrery_model::grid::{Edge, Grid};
@@ -95,6 +95,26 @@ fn regions_cover_the_values_of_files() {
     );
     assert_eq!(conductivity(&plate)[..19], values[..19]);
     assert_eq!(conductivity(&plate)[19], 0.5);
+}
+
+#[test]
+fn heat_capacities_are_those_of_regions_and_files() {
+    let region = "shape = \"disc\", x = 4, y = 6, radius = 0.5";
+    let plate =
+        problem(&format!("heat.heat_capacity = 3\nheat.region = [{{ {region}, heat_capacity = 2 }}]"));
+    let HeatCapacity::Field(values) = plate.heat_capacity() else { panic!("{:?}", plate.heat_capacity()) };
+    assert_eq!(nodes_with(2.0, values), [[4, 3]]);
+    assert_eq!(nodes_with(3.0, values).len(), 19);
+    // A longer step is stable, because the faces of no node conduct more.
+    assert_eq!(plate.max_stable_step(), problem("heat = {}").max_stable_step() * 2.0);
+    // Equal values are a uniform heat capacity, which leaves the conductivity uniform.
+    let equal = problem(&format!("heat.region = [{{ {region}, heat_capacity = 1 }}]"));
+    assert_eq!(equal, problem("heat = {}"));
+    let folder = tempfile::tempdir().unwrap();
+    let values: Vec<f64> = (1..=20).map(f64::from).collect();
+    write_field_npy(&folder.path().join("c.npy"), &GRID, FieldValues::Double(&values)).unwrap();
+    let plate = problem_in("heat.heat_capacity_file = \"c.npy\"", folder.path());
+    assert_eq!(plate.heat_capacity(), &HeatCapacity::Field(values));
 }
 
 /// Returns the values of all nodes of an edge.

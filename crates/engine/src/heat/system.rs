@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_cluster::Team;
 use orrery_device::Device;
-use orrery_fields::heat::{Conductivity, FieldColumn, FieldView, HeatError, HeatField, HeatProblem};
+use orrery_fields::heat::{FieldColumn, FieldView, HeatError, HeatField, HeatProblem, PlateFields};
 use orrery_fields::pixel_mean_bytes;
 use orrery_io::{Block, FieldFrame, FieldLabels, FieldValues, write_field_npy, write_labelled_vti};
 use orrery_model::Units;
@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::painter::FieldPainter;
 use super::record::{self, HeatMeasures};
+use super::rounding::RoundingScale;
 use super::solution::SineSolution;
 use super::{PLOT, POST_MORTEM, node_count};
 use crate::blocks::Blocks;
@@ -26,8 +27,10 @@ use crate::system::{
     SystemError, WriteFn,
 };
 
-/// Name of the column with the temperatures.
+/// Name of the column with the temperatures, as differences from [`BASE`].
 pub(super) const COLUMN: &str = "temperature";
+/// Name of the column with the base temperature. It is absent if that is 0.
+pub(super) const BASE: &str = "base";
 
 /// A plate that conducts heat.
 #[derive(Debug)]
@@ -46,8 +49,10 @@ pub(super) struct PlateFacts {
     /// Label of the temperature.
     pub unit: String,
     pub stop: Option<StopRange>,
-    pub is_variable: bool,
-    pub has_source: bool,
+    /// Properties that differ between nodes.
+    pub fields: PlateFields,
+    /// True if the case gives a heat capacity.
+    pub has_heat_capacity: bool,
     /// Bytes that images need on a device.
     pub image_bytes: u64,
     /// Heat per time from the sources of all nodes that are not fixed.
@@ -58,6 +63,8 @@ pub(super) struct PlateFacts {
     /// The error that `[limits]` bounds.
     pub known: KnownError,
     pub solution: Option<SineSolution>,
+    /// Size of rounding errors in single precision.
+    pub rounding: Option<RoundingScale>,
     /// Number of ranks that compute the plate.
     pub ranks: usize,
 }
@@ -66,7 +73,7 @@ pub(super) struct PlateFacts {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum KnownError {
     /// Without fixed edges, all rates are constant and the heat content is known. The number is the
-    /// area of the plate.
+    /// heat capacity of the plate.
     HeatBalance(f64),
     /// Without flux and source, no temperature leaves the range of the first row.
     MaximumPrinciple,
@@ -80,25 +87,26 @@ impl PlateFacts {
         Self {
             unit: heat.unit.clone(),
             stop: heat.stop,
-            is_variable: matches!(problem.conductivity(), Conductivity::Field(_)),
-            has_source: problem.source().is_some(),
+            fields: problem.fields(),
+            has_heat_capacity: heat.has_heat_capacity(),
             image_bytes: image_bytes(case, heat),
             source_rate: source_rate(problem),
             keeps_range: keeps_range(problem),
             known: KnownError::of(problem),
             solution: SineSolution::of(case, heat, problem),
+            rounding: RoundingScale::of(case, problem),
             ranks: 1,
         }
     }
 
     /// Returns an upper bound of the bytes that a run needs on the host.
     pub fn host_bytes(heat: &HeatCase, on_device: bool) -> u64 {
-        let (is_variable, has_source) = (!heat.has_uniform_conductivity(), heat.has_source());
+        let fields = heat.plate_fields();
         let nodes = (heat.grid.nx as u64).saturating_mul(heat.grid.ny as u64);
-        let of_run = run_bytes(&heat.grid, heat.precision, is_variable, has_source, on_device);
-        // At the start there are no copies of the temperatures yet. The problem has its
-        // conductivities, sources and initial state in f64.
-        let problem = 8 * (1 + u64::from(is_variable) + u64::from(has_source));
+        let of_run = run_bytes(&heat.grid, heat.precision, fields, on_device);
+        // At the start there are no copies of the temperatures yet. The problem has its fields and
+        // the initial state in f64.
+        let problem = 8 * (1 + fields.count());
         let copies = COPIES.saturating_mul(nodes).saturating_mul(precision_bytes(heat.precision));
         of_run.max(of_run.saturating_sub(copies).saturating_add(problem.saturating_mul(nodes)))
     }
@@ -107,15 +115,14 @@ impl PlateFacts {
 impl KnownError {
     fn of(problem: &HeatProblem) -> Self {
         if !Edge::ALL.iter().any(|edge| problem.boundaries().on(*edge).is_fixed()) {
-            let [width, height] = problem.grid().extents(problem.boundaries());
-            return Self::HeatBalance(width * height);
+            return Self::HeatBalance(problem.total_heat_capacity());
         }
         if keeps_range(problem) { Self::MaximumPrinciple } else { Self::None }
     }
 }
 
 /// Returns true if there is no flux and no source.
-fn keeps_range(problem: &HeatProblem) -> bool {
+pub(super) fn keeps_range(problem: &HeatProblem) -> bool {
     let is_closed = |edge: Edge| match problem.boundaries().on(edge) {
         Boundary::Flux(values) => (0..edge.nodes(problem.grid())).all(|k| values.at(k) == 0.0),
         Boundary::Fixed(_) | Boundary::Periodic => true,
@@ -277,21 +284,24 @@ impl Dynamics for HeatSystem {
     fn setup_text(&self) -> String {
         let Grid { nx, ny, .. } = self.grid();
         let (precision, strategy) = (self.field.precision().as_str(), self.field.strategy_name());
-        let conductivity = if self.facts.is_variable { "per node" } else { "uniform" };
-        format!("heat: {nx} x {ny} nodes, conductivity {conductivity}, {precision} precision, {strategy}")
+        let PlateFields { conductivity, heat_capacity, .. } = self.facts.fields;
+        let properties = match (conductivity, heat_capacity) {
+            (_, true) => "conductivity and heat capacity per node",
+            (true, false) => "conductivity per node",
+            (false, false) => "conductivity uniform",
+        };
+        format!("heat: {nx} x {ny} nodes, {properties}, {precision} precision, {strategy}")
     }
 
     fn host_bytes(&self) -> u64 {
-        let PlateFacts { is_variable, has_source, .. } = self.facts;
         let on_device = self.device().is_some();
-        run_bytes(self.grid(), self.field.precision(), is_variable, has_source, on_device)
+        run_bytes(self.grid(), self.field.precision(), self.facts.fields, on_device)
     }
 
     fn device_bytes(&self, _device: &Device) -> u64 {
-        let PlateFacts { is_variable, has_source, image_bytes, ranks, .. } = self.facts;
+        let PlateFacts { fields, image_bytes, ranks, .. } = self.facts;
         let slab = slab_of(self.grid(), ranks);
-        HeatField::needed_bytes(&slab, self.field.precision(), is_variable, has_source, true)
-            .saturating_add(image_bytes)
+        HeatField::needed_bytes(&slab, self.field.precision(), fields, true).saturating_add(image_bytes)
     }
 
     fn adaptive_step(&self, _eta: f64) -> Result<f64, SystemError> {
@@ -312,6 +322,14 @@ impl Dynamics for HeatSystem {
 
     fn check_finite(&self) -> Result<(), SystemError> {
         Ok(self.view().check_finite()?)
+    }
+
+    fn resolution_warning(&self) -> Result<Option<String>, SystemError> {
+        let Some(rounding) = &self.facts.rounding else { return Ok(None) };
+        let (view, field) = (self.view(), &self.field);
+        let heat_rate = view.edge_fluxes()?.iter().sum::<f64>() + self.facts.source_rate;
+        let mean_rate = heat_rate / field.total_heat_capacity();
+        Ok(rounding.stall_warning(field.base(), view.range()?, mean_rate))
     }
 
     fn settling_check_every(&self) -> Option<u64> {
@@ -346,11 +364,19 @@ impl Dynamics for HeatSystem {
     }
 
     fn columns(&self) -> Result<Vec<StateColumn<'_>>, SystemError> {
-        let block = match self.column()? {
+        self.check_finite()?;
+        let block = match self.view().stored_column()? {
             FieldColumn::Single(values) => Block::Singles(values),
             FieldColumn::Double(values) => Block::Reals(values),
         };
-        Ok(vec![StateColumn { name: COLUMN, values: ColumnValues::Owned(block), is_constant: false }])
+        let owned = ColumnValues::Owned;
+        let mut columns = vec![StateColumn { name: COLUMN, values: owned(block), is_constant: false }];
+        let base = self.field.base();
+        if base != 0.0 {
+            let block = Block::Reals(vec![base]);
+            columns.push(StateColumn { name: BASE, values: owned(block), is_constant: true });
+        }
+        Ok(columns)
     }
 
     fn capture_snapshot(&self, labels: &SnapshotLabels<'_>) -> Result<WriteFn, EngineError> {
@@ -408,27 +434,20 @@ impl Dynamics for HeatSystem {
 const COPIES: u64 = 2;
 
 /// Returns an upper bound of the bytes that a run needs on the host after its start.
-fn run_bytes(
-    grid: &Grid,
-    precision: orrery_model::Precision,
-    is_variable: bool,
-    has_source: bool,
-    on_device: bool,
-) -> u64 {
+fn run_bytes(grid: &Grid, precision: orrery_model::Precision, fields: PlateFields, on_device: bool) -> u64 {
     let nodes = (grid.nx as u64).saturating_mul(grid.ny as u64).saturating_mul(precision_bytes(precision));
     let plate = match on_device {
-        // Conductivities and sources, from which fluxes are computed.
-        true => nodes.saturating_mul(u64::from(is_variable) + u64::from(has_source)),
-        false => HeatField::needed_bytes(grid, precision, is_variable, has_source, false),
+        // Conductivities, heat capacities and sources, from which fluxes and heat are computed.
+        true => nodes.saturating_mul(fields.count()),
+        false => HeatField::needed_bytes(grid, precision, fields, false),
     };
     plate.saturating_add(COPIES.saturating_mul(nodes))
 }
 
 /// Returns an upper bound of the bytes that a run needs on a device.
 pub(super) fn device_bytes(case: &Case, heat: &HeatCase, ranks: usize) -> u64 {
-    let (is_variable, has_source) = (!heat.has_uniform_conductivity(), heat.has_source());
     let slab = slab_of(&heat.grid, ranks);
-    HeatField::needed_bytes(&slab, heat.precision, is_variable, has_source, true)
+    HeatField::needed_bytes(&slab, heat.precision, heat.plate_fields(), true)
         .saturating_add(image_bytes(case, heat))
 }
 

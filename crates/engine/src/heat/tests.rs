@@ -3,7 +3,7 @@
 use orrery_device::testing::test_devices_with_f64;
 use orrery_fields::heat::HeatField;
 use orrery_io::Limits;
-use orrery_model::grid::{Grid, InitialField, RegionShape};
+use orrery_model::grid::{Grid, InitialField, RegionShape, SpotShape};
 use orrery_model::{Precision, Units};
 use orrery_particles::settings::StepChoice;
 
@@ -15,7 +15,7 @@ use crate::case::{
 };
 use crate::compute_device::ComputeDevice;
 use crate::control::Control;
-use crate::system::{Row, SavedSystem, SnapshotLabels, Stamp, System};
+use crate::system::{Dynamics, Row, SavedSystem, SnapshotLabels, Stamp, System};
 
 const DT: f64 = 1e-4;
 
@@ -26,6 +26,7 @@ fn sine_plate(precision: Precision) -> HeatCase {
         grid: Grid { nx: 33, ny: 17, hx: 1.0 / 32.0, hy: 1.0 / 16.0 },
         edges: [cold.clone(), cold.clone(), cold.clone(), cold],
         conductivity: NodeValues::Uniform(1.0),
+        heat_capacity: NodeValues::Uniform(1.0),
         source: NodeValues::Uniform(0.0),
         regions: Vec::new(),
         precision,
@@ -41,9 +42,25 @@ fn heated_plate(precision: Precision) -> HeatCase {
     let shape = RegionShape::Rectangle { corner: [0.25, 0.25], size: [0.5, 0.5] };
     HeatCase {
         edges: [const { EdgeCondition::Insulated }; 4],
-        regions: vec![Region { shape, conductivity: Some(3.0), source: Some(5.0) }],
+        regions: vec![Region { shape, conductivity: Some(3.0), heat_capacity: None, source: Some(5.0) }],
         ..sine_plate(precision)
     }
+}
+
+/// Returns an insulated plate of two materials. The region is heated.
+fn two_materials(precision: Precision) -> HeatCase {
+    let mut plate = heated_plate(precision);
+    plate.heat_capacity = NodeValues::Uniform(4.0);
+    plate.regions[0].heat_capacity = Some(2.5);
+    plate
+}
+
+/// Returns an insulated plate at 300 with a hot spot.
+fn warm_plate(precision: Precision) -> HeatCase {
+    let (shape, centre) = (SpotShape::Gaussian, [0.5, 0.5]);
+    let spot = InitialField::HotSpot { shape, centre, radius: 0.1, value: 301.0, background: 300.0 };
+    let edges = [const { EdgeCondition::Insulated }; 4];
+    HeatCase { edges, initial: InitialState::Formula(spot), ..sine_plate(precision) }
 }
 
 fn case_of(heat: &HeatCase) -> Case {
@@ -86,7 +103,9 @@ fn restored(case: &Case, system: &System) -> System {
 #[test]
 fn batches_restored_states_and_devices_give_the_same_bits() {
     for precision in [Precision::Single, Precision::Double] {
-        for heat in [sine_plate(precision), heated_plate(precision)] {
+        for heat in
+            [sine_plate(precision), heated_plate(precision), two_materials(precision), warm_plate(precision)]
+        {
             let (case, mut single) = start(&heat, None);
             (1..=50).for_each(|step| single.advance(DT, 1, &|_| stamp(step)).unwrap());
             let expected = (bits(&single), row(&single, 50));
@@ -170,7 +189,7 @@ fn the_memory_of_images_on_a_device_is_part_of_the_need() {
         let (case, system) = start(&heat, Some(device.clone()));
         let needed = system.device_bytes(&device);
         assert_eq!(needed, super::system::device_bytes(&case, &heat, 1));
-        let field = HeatField::needed_bytes(&heat.grid, heat.precision, false, false, true);
+        let field = HeatField::needed_bytes(&heat.grid, heat.precision, heat.plate_fields(), true);
         let pixels = 8 * 96 * 96;
         assert!((pixels..2 * pixels).contains(&(needed - field)), "{needed} {field}");
     }
@@ -206,6 +225,16 @@ fn the_heat_of_an_insulated_plate_follows_its_sources() {
     // 17 x 9 nodes of the region are heated.
     let sources = 5.0 * 153.0 / 512.0;
     assert!((schema.value(&last, "sources").unwrap() - sources).abs() < 1e-12);
+    let gained = schema.value(&last, "heat").unwrap() - schema.value(&first, "heat").unwrap();
+    assert!((gained - 0.05 * sources).abs() < 1e-12, "{gained}");
+    // With heat capacities the fluxes and sources are the same, and so is the heat that they add.
+    let (_, mut system) = start(&two_materials(Precision::Double), None);
+    let first = row(&system, 0);
+    system.advance(DT, 500, &stamp).unwrap();
+    let last = row(&system, 500);
+    let schema = system.schema(&Units::Si);
+    assert_eq!((schema.unit("heat"), schema.unit("flux_west"), schema.unit("maximum")), ("J/m", "W/m", "K"));
+    assert!(schema.drift.as_ref().unwrap().error(&first, &last).abs() < 1e-13);
     let gained = schema.value(&last, "heat").unwrap() - schema.value(&first, "heat").unwrap();
     assert!((gained - 0.05 * sources).abs() < 1e-12, "{gained}");
     // A fixed edge and a source: no exact value is known.
@@ -265,6 +294,38 @@ fn hostile_columns_are_refused() {
     ] {
         let message = restore(count, method, block).unwrap_err();
         assert!(message.starts_with("checkpoint: "), "{message}");
+    }
+}
+
+/// A state in single precision is stored as differences from a base temperature, which is a column
+/// of its checkpoint. A column without it is one of an older version: temperatures.
+#[test]
+fn the_base_temperature_is_part_of_a_checkpoint() {
+    let heat = warm_plate(Precision::Single);
+    let (case, mut system) = start(&heat, None);
+    system.advance(DT, 3000, &stamp).unwrap();
+    let [low, high] = ["minimum", "maximum"].map(|name| {
+        let schema = system.schema(&Units::NBody);
+        schema.value(&row(&system, 3000), name).unwrap()
+    });
+    // λ t is 0.3 π² for the slowest mode along x, with an amplitude of about 0.1.
+    assert!(high - low < 1e-2 && low > 300.0 && high < 300.2, "{low} {high}");
+    let limits = Limits::default();
+    let path = std::path::Path::new("checkpoint");
+    let count = system.size().count as usize;
+    let restore = |blocks: Vec<(String, orrery_io::Block)>| {
+        let saved =
+            SavedSystem { path, case: &case, count, method: METHOD, limits: &limits, stamp: stamp(0) };
+        HeatSystem::restore(&saved, &heat, &mut Blocks::new(path, blocks)).map_err(|e| e.to_string())
+    };
+    let temperature = || ("temperature".to_owned(), orrery_io::Block::Singles(vec![300.5; count]));
+    let with_base =
+        |values: Vec<f64>| vec![temperature(), ("base".to_owned(), orrery_io::Block::Reals(values))];
+    assert_eq!(restore(vec![temperature()]).unwrap().measure().unwrap()[1], 300.5);
+    assert_eq!(restore(with_base(vec![100.0])).unwrap().measure().unwrap()[1], 400.5);
+    for values in [vec![], vec![1.0; 2], vec![f64::NAN], vec![f64::INFINITY], vec![0.1]] {
+        let message = restore(with_base(values)).map(|_| ()).unwrap_err();
+        assert!(message.starts_with("checkpoint: base: "), "{message}");
     }
 }
 

@@ -19,19 +19,42 @@ pub(super) fn scattered(n: usize, seed: u64) -> Vec<f64> {
         .collect()
 }
 
+/// A plate with neither conductivity, heat capacity nor source per node.
+pub(super) const UNIFORM: PlateFields =
+    PlateFields { conductivity: false, heat_capacity: false, source: false };
+
+/// A plate with all fields.
+pub(super) const ALL_FIELDS: PlateFields =
+    PlateFields { conductivity: true, heat_capacity: true, source: true };
+
+/// A plate with a conductivity and a source per node.
+pub(super) const VARIABLE: PlateFields =
+    PlateFields { conductivity: true, heat_capacity: false, source: true };
+
+/// Returns all combinations of fields that solvers distinguish.
+pub(super) fn field_combinations() -> impl Iterator<Item = PlateFields> {
+    [(false, false), (true, false), (true, true)].into_iter().flat_map(|(conductivity, heat_capacity)| {
+        [false, true].map(|source| PlateFields { conductivity, heat_capacity, source })
+    })
+}
+
 pub(super) fn problem_of<R: Scalar>(
     grid: Grid,
     boundaries: Boundaries,
-    is_variable: bool,
-    has_source: bool,
+    fields: PlateFields,
 ) -> (HeatProblem, Vec<R>) {
     let n = grid.len();
-    let conductivity = match is_variable {
+    let conductivity = match fields.conductivity {
         true => Conductivity::Field(scattered(n, 1).iter().map(|k| k + 0.05).collect()),
         false => Conductivity::Uniform(0.7),
     };
-    let source = has_source.then(|| scattered(n, 2));
+    let source = fields.source.then(|| scattered(n, 2));
+    let heat_capacity = match fields.heat_capacity {
+        true => HeatCapacity::Field(scattered(n, 9).iter().map(|c| c + 0.1).collect()),
+        false => HeatCapacity::Uniform(1.0),
+    };
     let problem = HeatProblem::new(grid, boundaries, conductivity, source, R::PRECISION).unwrap();
+    let problem = problem.with_heat_capacity(heat_capacity).unwrap();
     let mut initial = scattered(n, 3);
     problem.boundaries().set_fixed_nodes(&grid, &mut initial);
     (problem, initial.into_iter().map(R::from_f64).collect())
@@ -91,16 +114,13 @@ fn every_boundary_and_instruction_set_gives_the_bits_of_the_reference() {
             for (nx, ny) in [(3, 3), (5, 40), (37, 4), (50, 33)] {
                 let grid = Grid { nx, ny, hx: 0.1, hy: 0.13 };
                 let boundaries = boundaries_of(&grid, kinds % EDGE_PAIRS, kinds / EDGE_PAIRS);
-                for (is_variable, has_source) in [(false, false), (true, false), (false, true), (true, true)]
-                {
-                    let (steps_per_pass, is_streaming) = (1 + (kinds + nx) % 6, has_source);
+                for fields in field_combinations() {
+                    let (steps_per_pass, is_streaming) = (1 + (kinds + nx) % 6, fields.source);
                     let strategy =
                         CpuStrategy { instruction_set, steps_per_pass, tile_width: 32, is_streaming };
-                    let (problem, initial) =
-                        problem_of::<f32>(grid, boundaries.clone(), is_variable, has_source);
+                    let (problem, initial) = problem_of::<f32>(grid, boundaries.clone(), fields);
                     compare(&problem, &initial, &strategy, 7);
-                    let (problem, initial) =
-                        problem_of::<f64>(grid, boundaries.clone(), is_variable, has_source);
+                    let (problem, initial) = problem_of::<f64>(grid, boundaries.clone(), fields);
                     compare(&problem, &initial, &strategy, 7);
                 }
             }
@@ -112,7 +132,7 @@ fn every_boundary_and_instruction_set_gives_the_bits_of_the_reference() {
 fn threads_and_bands_do_not_change_bits() {
     let grid = Grid { nx: 70, ny: 400, hx: 0.1, hy: 0.1 };
     for kind in 0..EDGE_PAIRS {
-        let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, kind, kind), true, true);
+        let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, kind, kind), ALL_FIELDS);
         for threads in [1, 2, 7] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             for steps_per_pass in [1, 3, 16] {
@@ -130,7 +150,8 @@ proptest! {
     fn any_grid_and_strategy_gives_the_bits_of_the_reference(
         (nx, ny) in (3_usize..130, 3_usize..60),
         (kind_x, kind_y) in (0..EDGE_PAIRS, 0..EDGE_PAIRS),
-        (is_variable, has_source, is_streaming) in any::<(bool, bool, bool)>(),
+        fields in prop::sample::select(field_combinations().collect::<Vec<_>>()),
+        is_streaming in any::<bool>(),
         steps_per_pass in 1..=CpuStrategy::MAX_STEPS_PER_PASS,
         tile_width in 1_usize..100,
         steps in 1_usize..40,
@@ -141,10 +162,10 @@ proptest! {
         let strategy =
             CpuStrategy { instruction_set: InstructionSet::best(), steps_per_pass, tile_width, is_streaming };
         if precision == Precision::Single {
-            let (problem, initial) = problem_of::<f32>(grid, boundaries, is_variable, has_source);
+            let (problem, initial) = problem_of::<f32>(grid, boundaries, fields);
             compare(&problem, &initial, &strategy, steps);
         } else {
-            let (problem, initial) = problem_of::<f64>(grid, boundaries, is_variable, has_source);
+            let (problem, initial) = problem_of::<f64>(grid, boundaries, fields);
             compare(&problem, &initial, &strategy, steps);
         }
     }

@@ -6,6 +6,7 @@ use orrery_model::grid::{Grid, GridError};
 use orrery_model::{Precision, format_count};
 use thiserror::Error;
 
+use super::capacity::HEAT_CAPACITIES;
 use super::problem::CONDUCTIVITIES;
 use crate::team::place;
 
@@ -62,6 +63,25 @@ pub enum HeatError {
         CONDUCTIVITIES.start(), CONDUCTIVITIES.end()
     )]
     NodeConductivity {
+        /// Value found.
+        value: f64,
+        /// Column of the node.
+        i: usize,
+        /// Row of the node.
+        j: usize,
+    },
+    /// A uniform heat capacity is not positive or has an unusable size.
+    #[error("the heat capacity is {value:?}, expected a number from {:e} to {:e}", HEAT_CAPACITIES.start(), HEAT_CAPACITIES.end())]
+    HeatCapacity {
+        /// Value found.
+        value: f64,
+    },
+    /// The heat capacity of a node is not positive or has an unusable size.
+    #[error(
+        "the heat capacity is {value:?} at node ({i}, {j}), expected a number from {:e} to {:e}",
+        HEAT_CAPACITIES.start(), HEAT_CAPACITIES.end()
+    )]
+    NodeHeatCapacity {
         /// Value found.
         value: f64,
         /// Column of the node.

@@ -8,11 +8,12 @@ use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Grid, PixelMeans, PixelWeights};
 use rayon::prelude::*;
 
+use super::base::base_temperature;
 use super::cpu::CpuStrategy;
 use super::device::{DeviceHeat, FieldMeasures, HeatDeviceStrategy, StoredField};
 use super::host::HostHeat;
 use super::team::{TeamHeat, divided_rows};
-use super::{Conductivity, HeatError, HeatProblem, Plate};
+use super::{Conductivity, HeatError, HeatProblem, Plate, PlateFields};
 use crate::Scalar;
 
 /// A device, and the strategy that computes steps on it.
@@ -103,12 +104,16 @@ pub struct HeatField {
     boundaries: Boundaries,
     precision: Precision,
     max_stable_step: f64,
+    total_heat_capacity: f64,
+    /// Temperature to which the stored values are differences.
+    base: f64,
     state: Box<dyn HeatState>,
 }
 
 impl HeatField {
     /// Rounds the initial state, one value per node, and moves it to the device of `setup`, or
-    /// keeps it on the host if it is `None`. Fixed nodes get the values of their edges.
+    /// keeps it on the host if it is `None`. Fixed nodes get the values of their edges. In single
+    /// precision the field chooses a base temperature and stores differences from it.
     pub fn new(
         problem: &HeatProblem,
         initial: &[f64],
@@ -127,14 +132,21 @@ impl HeatField {
         setup: Option<&HeatDeviceSetup>,
     ) -> Result<Self, HeatError> {
         problem.check_initial(initial)?;
+        let base = base_temperature(problem, initial);
         let column = match problem.precision() {
-            Precision::Single => FieldColumn::Single(rounded(problem, initial)),
-            _ => FieldColumn::Double(rounded(problem, initial)),
+            Precision::Single => FieldColumn::Single(rounded(problem, initial, base)),
+            _ => FieldColumn::Double(rounded(problem, initial, base)),
         };
-        Self::restore_in_team(team, problem, column, setup)
+        Ok(Self::restore_in_team(team, problem, column, setup)?.with_base(base))
     }
 
-    /// Continues from a stored state, the result of [`FieldView::column`].
+    /// Sets the temperature to which the stored values are differences.
+    pub fn with_base(self, base: f64) -> Self {
+        Self { base, ..self }
+    }
+
+    /// Continues from a stored state, the result of [`FieldView::stored_column`]. Its base
+    /// temperature is 0 unless [`HeatField::with_base`] sets another one.
     pub fn restore(
         problem: &HeatProblem,
         column: FieldColumn,
@@ -168,26 +180,22 @@ impl HeatField {
             boundaries: problem.boundaries().clone(),
             precision: problem.precision(),
             max_stable_step: problem.max_stable_step(),
+            total_heat_capacity: problem.total_heat_capacity(),
+            base: 0.0,
             state,
         })
     }
 
     /// Returns an upper bound of the bytes that a field needs, on the host or on a device. The
     /// memory of the [`HeatProblem`] and of [`FieldView::pixel_means`] is not included.
-    pub fn needed_bytes(
-        grid: &Grid,
-        precision: Precision,
-        is_variable: bool,
-        has_source: bool,
-        is_on_device: bool,
-    ) -> u64 {
+    pub fn needed_bytes(grid: &Grid, precision: Precision, fields: PlateFields, is_on_device: bool) -> u64 {
         let needed = match (precision, is_on_device) {
             (Precision::Single, false) => HostHeat::<f32>::needed_bytes,
             (Precision::Single, true) => DeviceHeat::<f32>::needed_bytes,
             (_, false) => HostHeat::<f64>::needed_bytes,
             (_, true) => DeviceHeat::<f64>::needed_bytes,
         };
-        needed(grid.nx, grid.ny, is_variable, has_source)
+        needed(grid.nx, grid.ny, fields)
     }
 
     /// Computes `steps` steps of length `dt`. On a device the call does not wait for them.
@@ -198,7 +206,7 @@ impl HeatField {
 
     /// Returns the current state.
     pub fn now(&self) -> FieldView<'_> {
-        FieldView { state: &*self.state, stored: StoredField::State }
+        self.view(StoredField::State)
     }
 
     /// Returns the state after one step of length `dt`. The field stays at its time.
@@ -213,7 +221,11 @@ impl HeatField {
     /// Returns the result of the last call of [`HeatField::ahead`]. After a later call of
     /// [`HeatField::advance`] its values have no meaning.
     pub fn last_ahead(&self) -> FieldView<'_> {
-        FieldView { state: &*self.state, stored: StoredField::Ahead }
+        self.view(StoredField::Ahead)
+    }
+
+    fn view(&self, stored: StoredField) -> FieldView<'_> {
+        FieldView { field: self, stored }
     }
 
     /// Waits until the steps on a device are complete, as far as this rank computes them.
@@ -257,6 +269,17 @@ impl HeatField {
         self.state.is_variable()
     }
 
+    /// Returns the temperature to which the stored values are differences. It is 0 in double
+    /// precision.
+    pub fn base(&self) -> f64 {
+        self.base
+    }
+
+    /// Returns the heat capacity of the plate.
+    pub fn total_heat_capacity(&self) -> f64 {
+        self.total_heat_capacity
+    }
+
     /// Returns the grid.
     pub fn grid(&self) -> &Grid {
         &self.grid
@@ -295,14 +318,24 @@ impl HeatField {
 /// The state of a [`HeatField`], or the state a short time later.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldView<'a> {
-    state: &'a dyn HeatState,
+    field: &'a HeatField,
     stored: StoredField,
 }
 
 impl FieldView<'_> {
     /// Returns minimum, maximum and heat content, in one pass over the field.
     pub fn measures(&self) -> Result<FieldMeasures, HeatError> {
-        self.state.measures(self.stored)
+        let HeatField { state, base, total_heat_capacity, .. } = self.field;
+        let stored = state.measures(self.stored)?;
+        if *base == 0.0 {
+            return Ok(stored);
+        }
+        let FieldMeasures { min, max, heat_content } = stored;
+        Ok(FieldMeasures {
+            min: base + min,
+            max: base + max,
+            heat_content: base * total_heat_capacity + heat_content,
+        })
     }
 
     /// Returns minimum and maximum.
@@ -314,24 +347,46 @@ impl FieldView<'_> {
     /// Returns the heat per time that flows into the plate through each edge, in the order of
     /// [`Edge::ALL`](orrery_model::grid::Edge::ALL).
     pub fn edge_fluxes(&self) -> Result<[f64; 4], HeatError> {
-        self.state.edge_fluxes(self.stored)
+        self.field.state.edge_fluxes(self.stored)
     }
 
-    /// Returns the values of all nodes in their precision.
+    /// Returns the differences of all nodes from [`HeatField::base`], as they are stored.
+    pub fn stored_column(&self) -> Result<FieldColumn, HeatError> {
+        self.field.state.column(self.stored)
+    }
+
+    /// Returns the temperatures of all nodes, rounded to their precision.
     pub fn column(&self) -> Result<FieldColumn, HeatError> {
-        self.state.column(self.stored)
+        let base = self.field.base;
+        Ok(match self.stored_column()? {
+            FieldColumn::Single(mut values) if base != 0.0 => {
+                values.par_iter_mut().for_each(|value| *value = (base + f64::from(*value)) as f32);
+                FieldColumn::Single(values)
+            }
+            other => other,
+        })
     }
 
     /// Returns the means over the pixels of a picture of the plate, and the range of the values.
     /// From a device only the means are copied.
     pub fn pixel_means(&self, weights: &PixelWeights) -> Result<PixelMeans, HeatError> {
-        self.state.pixel_means(self.stored, weights)
+        let PixelMeans { mut means, mut min, mut max } =
+            self.field.state.pixel_means(self.stored, weights)?;
+        let base = self.field.base;
+        if base != 0.0 {
+            means.iter_mut().chain([&mut min, &mut max]).for_each(|value| *value += base);
+        }
+        Ok(PixelMeans { means, min, max })
     }
 
-    /// Returns the values of all nodes in f64.
+    /// Returns the temperatures of all nodes in f64. They have all digits of the state.
     pub fn values(&self) -> Result<Vec<f64>, HeatError> {
-        Ok(match self.column()? {
-            FieldColumn::Single(values) => values.into_par_iter().map(f64::from).collect(),
+        let base = self.field.base;
+        Ok(match self.stored_column()? {
+            FieldColumn::Single(values) if base == 0.0 => values.into_par_iter().map(f64::from).collect(),
+            FieldColumn::Single(values) => {
+                values.into_par_iter().map(|value| base + f64::from(value)).collect()
+            }
             FieldColumn::Double(values) => values,
         })
     }
@@ -339,7 +394,7 @@ impl FieldView<'_> {
     /// Fails if a value is NaN or infinite. The error names the first such node.
     pub fn check_finite(&self) -> Result<(), HeatError> {
         let (min, max) = self.range()?;
-        if min.is_finite() && max.is_finite() { Ok(()) } else { self.state.check_finite(self.stored) }
+        if min.is_finite() && max.is_finite() { Ok(()) } else { self.field.state.check_finite(self.stored) }
     }
 }
 
@@ -364,11 +419,11 @@ pub(super) trait HeatState: Debug + Send + Sync {
     ) -> Result<Box<dyn HeatState>, HeatError>;
 }
 
-/// Rounds an initial state and sets the values of fixed nodes.
-fn rounded<R: Scalar>(problem: &HeatProblem, initial: &[f64]) -> Vec<R> {
-    let mut state: Vec<R> = initial.par_iter().map(|&u| R::from_f64(u)).collect();
+/// Rounds the differences of an initial state from `base`, and sets the values of fixed nodes.
+fn rounded<R: Scalar>(problem: &HeatProblem, initial: &[f64], base: f64) -> Vec<R> {
+    let mut state: Vec<R> = initial.par_iter().map(|&u| R::from_f64(u - base)).collect();
     for (index, value) in problem.boundaries().fixed_nodes(problem.grid()) {
-        state[index] = R::from_f64(value);
+        state[index] = R::from_f64(value - base);
     }
     state
 }

@@ -2,11 +2,11 @@
 
 use orrery_cluster::{ClusterError, Team, threads};
 use orrery_model::Precision;
-use orrery_model::grid::{Boundaries, Boundary, Grid};
+use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
 use proptest::prelude::*;
 
 use super::cpu::CpuStrategy;
-use super::cpu_tests::{EDGE_PAIRS, boundaries_of, problem_of, scattered};
+use super::cpu_tests::{ALL_FIELDS, EDGE_PAIRS, UNIFORM, VARIABLE, boundaries_of, problem_of, scattered};
 use super::device::StoredField;
 use super::team::divided_rows;
 use super::*;
@@ -17,9 +17,10 @@ const GRID: Grid = Grid { nx: 37, ny: 22, hx: 0.1, hy: 0.13 };
 
 fn field_of(precision: Precision, kind_x: usize, kind_y: usize) -> (HeatProblem, HeatField) {
     let boundaries = boundaries_of(&GRID, kind_x, kind_y);
-    let conductivity = Conductivity::Field(scattered(GRID.len(), 1).iter().map(|k| k + 0.05).collect());
-    let source = Some(scattered(GRID.len(), 2));
-    let problem = HeatProblem::new(GRID, boundaries, conductivity, source, precision).unwrap();
+    let problem = match precision {
+        Precision::Single => problem_of::<f32>(GRID, boundaries, ALL_FIELDS).0,
+        _ => problem_of::<f64>(GRID, boundaries, ALL_FIELDS).0,
+    };
     let field = HeatField::new(&problem, &scattered(GRID.len(), 3), None).unwrap();
     (problem, field)
 }
@@ -71,13 +72,19 @@ fn fluxes_of_a_linear_field_are_its_gradient() {
     assert_eq!((south, north), (0.0, 0.0));
 }
 
+/// Returns a field that continues from the state of another one.
+fn restored(problem: &HeatProblem, field: &HeatField) -> HeatField {
+    let column = field.now().stored_column().unwrap();
+    HeatField::restore(problem, column, None).unwrap().with_base(field.base())
+}
+
 #[test]
 fn restored_field_continues_with_the_same_bits() {
     for precision in [Precision::Single, Precision::Double] {
         let (problem, mut field) = field_of(precision, 2, 1);
         let dt = 0.8 * problem.max_stable_step();
         field.advance(dt, 7).unwrap();
-        let mut restored = HeatField::restore(&problem, field.now().column().unwrap(), None).unwrap();
+        let mut restored = restored(&problem, &field);
         field.advance(dt, 30).unwrap();
         restored.advance(dt, 11).unwrap();
         restored.advance(dt, 19).unwrap();
@@ -95,7 +102,7 @@ fn a_look_ahead_is_a_step_that_leaves_the_state_alone() {
     let ahead = field.ahead(0.3 * dt).unwrap().column().unwrap();
     assert_eq!(field.now().column().unwrap(), before);
     assert_ne!(ahead, before);
-    let mut other = HeatField::restore(&problem, before, None).unwrap();
+    let mut other = restored(&problem, &field);
     other.advance(0.3 * dt, 1).unwrap();
     assert_eq!(other.now().column().unwrap(), ahead);
     // The next step starts from the state.
@@ -143,7 +150,7 @@ fn first_value_that_is_not_finite_is_named() {
 
 #[test]
 fn measures_propagate_nan_and_do_not_depend_on_threads() {
-    let (problem, values) = problem_of::<f32>(GRID, boundaries_of(&GRID, 4, 1), false, false);
+    let (problem, values) = problem_of::<f32>(GRID, boundaries_of(&GRID, 4, 1), UNIFORM);
     let measures = |values: &[f32], threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let plate = Plate::new(&problem);
@@ -168,10 +175,10 @@ fn measures_propagate_nan_and_do_not_depend_on_threads() {
 fn memory_is_that_of_the_fields_and_five_percent() {
     let grid = Grid { nx: 16384, ny: 16384, hx: 1.0, hy: 1.0 };
     for (precision, bytes) in [(Precision::Single, 4), (Precision::Double, 8)] {
-        for (is_variable, has_source, fields) in [(false, false, 2), (true, true, 4)] {
+        for (fields, count) in [(UNIFORM, 2), (VARIABLE, 4), (ALL_FIELDS, 5)] {
             for is_on_device in [false, true] {
-                let needed = HeatField::needed_bytes(&grid, precision, is_variable, has_source, is_on_device);
-                let fields = (fields * bytes * grid.len()) as u64;
+                let needed = HeatField::needed_bytes(&grid, precision, fields, is_on_device);
+                let fields = (count * bytes * grid.len()) as u64;
                 assert!((fields..=fields + fields / 20).contains(&needed), "{needed}");
             }
         }
@@ -186,7 +193,7 @@ fn compare_slabs<R: Scalar>(
     count: usize,
     steps: u64,
 ) {
-    let (problem, initial) = problem_of::<R>(grid, boundaries_of(&grid, kinds.0, kinds.1), true, true);
+    let (problem, initial) = problem_of::<R>(grid, boundaries_of(&grid, kinds.0, kinds.1), ALL_FIELDS);
     let plate = Plate::new(&problem);
     let dt = problem.max_stable_step();
     let slabs = divided_rows(grid.ny, count).unwrap();
@@ -233,4 +240,66 @@ proptest! {
         let grid = Grid { nx, ny, hx: 0.1, hy: 0.13 };
         compare_slabs::<f32>(grid, kinds, steps_per_pass, count.min(ny / 2), steps);
     }
+}
+
+/// Returns an insulated plate at 300 with a hot spot of 1 in the middle.
+fn warm_plate(precision: Precision, source: Option<Vec<f64>>) -> (HeatProblem, HeatField) {
+    let edges = Boundaries::uniform(Boundary::INSULATED);
+    let problem = HeatProblem::new(GRID, edges, Conductivity::Uniform(1.0), source, precision).unwrap();
+    let mut initial = vec![300.0; GRID.len()];
+    initial[GRID.index(18, 11)] = 301.0;
+    let field = HeatField::new(&problem, &initial, None).unwrap();
+    (problem, field)
+}
+
+/// With temperatures stored in f32 the range stays at some units of the last digit, 3e-5, for ever.
+#[test]
+fn small_differences_survive_on_a_large_temperature_in_single_precision() {
+    let (problem, mut field) = warm_plate(Precision::Single, None);
+    assert!((field.base() - 300.0).abs() < 0.01, "{}", field.base());
+    // At the stability limit the checkerboard mode of a spot does not decay.
+    field.advance(0.8 * problem.max_stable_step(), 12_000).unwrap();
+    let (min, max) = field.now().range().unwrap();
+    assert!(max - min < 1e-9 && (min - 300.0).abs() < 0.01, "{min} {max}");
+    // The heat is that of the start: 1 more than 300 in one cell.
+    let expected = 300.0 * 36.0 * 21.0 * GRID.hx * GRID.hy + GRID.hx * GRID.hy;
+    let heat = field.now().measures().unwrap().heat_content;
+    assert!((heat - expected).abs() < 1e-7 * expected, "{heat} {expected}");
+}
+
+/// A source of 1e-3 adds 3e-6 per step, a tenth of the distance between numbers of f32 near 300.
+#[test]
+fn a_weak_source_heats_a_warm_plate_in_single_precision() {
+    let (problem, mut field) = warm_plate(Precision::Single, Some(vec![1e-3; GRID.len()]));
+    let (dt, steps) = (problem.max_stable_step(), 1000);
+    let before = field.now().measures().unwrap().heat_content;
+    field.advance(dt, steps).unwrap();
+    let gained = field.now().measures().unwrap().heat_content - before;
+    let expected = 1e-3 * dt * steps as f64 * 36.0 * 21.0 * GRID.hx * GRID.hy;
+    assert!((gained - expected).abs() < 1e-3 * expected, "{gained} {expected}");
+}
+
+#[test]
+fn outputs_in_single_precision_are_absolute_temperatures() {
+    let (problem, field) = warm_plate(Precision::Single, None);
+    let base = field.base();
+    let (FieldColumn::Single(stored), FieldColumn::Single(shown)) =
+        (field.now().stored_column().unwrap(), field.now().column().unwrap())
+    else {
+        panic!("a field in single precision has a column of f32")
+    };
+    let spot = GRID.index(18, 11);
+    assert_eq!((shown[0], shown[spot]), (300.0, 301.0));
+    assert_eq!(field.now().values().unwrap()[spot], base + f64::from(stored[spot]));
+    assert!(f64::from(stored[0]).abs() < 0.01);
+    let weights = PixelWeights::new(&GRID, problem.boundaries(), (1, 1));
+    let means = field.now().pixel_means(&weights).unwrap();
+    let (_, exact) = warm_plate(Precision::Double, None);
+    let expected = exact.now().pixel_means(&weights).unwrap();
+    for (found, expected) in
+        [(means.means[0], expected.means[0]), (means.min, expected.min), (means.max, expected.max)]
+    {
+        assert!((found - expected).abs() < 1e-7, "{found} {expected}");
+    }
+    assert_eq!(exact.base(), 0.0);
 }

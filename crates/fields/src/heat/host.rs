@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::cpu::CpuStrategy;
 use super::device::{FieldMeasures, StoredField};
-use super::{HeatError, Plate, Rows, StepCoefficients};
+use super::{HeatError, Plate, PlateFields, Rows, StepCoefficients};
 use crate::Scalar;
 use crate::search::first_rejected;
 use crate::team::Neighbours;
@@ -81,8 +81,8 @@ impl<R: Scalar> HostHeat<R> {
 
     /// Returns an upper bound of the bytes that a plate needs, with the rows that each thread
     /// keeps.
-    pub fn needed_bytes(nx: usize, ny: usize, is_variable: bool, has_source: bool) -> u64 {
-        let fields = 2 + u64::from(is_variable) + u64::from(has_source);
+    pub fn needed_bytes(nx: usize, ny: usize, fields: PlateFields) -> u64 {
+        let fields = 2 + fields.count();
         let field_bytes = (nx as u64).saturating_mul(ny as u64).saturating_mul(size_of::<R>() as u64);
         let workspaces = rayon::current_num_threads() as u64 * WORKSPACE_BYTES;
         fields.saturating_mul(field_bytes).saturating_add(workspaces)
@@ -218,8 +218,18 @@ impl<R: Scalar> HostHeat<R> {
     /// Returns the measures of each row. Their heat content is without its factor.
     pub(super) fn row_measures(&self, field: StoredField) -> Vec<FieldMeasures> {
         let is_periodic = self.plate.boundaries.is_periodic_in_x();
-        let rows = self.values(field).par_chunks(self.plate.grid.nx);
-        rows.map(|row| measures_of_row(row, is_periodic)).collect()
+        let nx = self.plate.grid.nx;
+        let rows = self.values(field).par_chunks(nx);
+        match &self.plate.capacity_ratio {
+            None => rows.map(|row| measures_of_row(row, is_periodic, |_, u| u.to_f64())).collect(),
+            Some(ratio) => {
+                let ratios = ratio[self.owned.start * nx..self.owned.end * nx].par_chunks(nx);
+                let of_row = |(row, ratio): (&[R], &[R])| {
+                    measures_of_row(row, is_periodic, |i, u| u.to_f64() / ratio[i].to_f64())
+                };
+                rows.zip(ratios).map(of_row).collect()
+            }
+        }
     }
 
     /// Adds the measures of the rows to those of earlier rows.
@@ -258,32 +268,35 @@ fn split_rows<'a, R>(
     RowParts { ghosts: [below, above], borders: [low, high], interior: middle }
 }
 
-/// Upper bound of the memory of a thread: rows of 17 levels, and of conductivities and sources.
+/// Upper bound of the memory of a thread: rows of 17 levels, and of conductivities, heat capacities and
+/// sources.
 const WORKSPACE_BYTES: u64 = 1 << 20;
 
 /// Partial results per row: two registers of eight f64.
 const PARTIAL_RESULTS: usize = 16;
 
-/// Returns minimum, maximum and the sum of u w_x of a row.
-fn measures_of_row<R: Scalar>(row: &[R], is_periodic: bool) -> FieldMeasures {
+/// Returns minimum, maximum and the sum of `heat(i, u)` w_x of a row.
+fn measures_of_row<R: Scalar>(row: &[R], is_periodic: bool, heat: impl Fn(usize, R) -> f64) -> FieldMeasures {
     let (mut sums, mut min, mut max) =
         ([0.0; PARTIAL_RESULTS], [row[0]; PARTIAL_RESULTS], [row[0]; PARTIAL_RESULTS]);
     let chunks = row.chunks_exact(PARTIAL_RESULTS);
     let rest = chunks.remainder();
-    for chunk in chunks {
+    for (number, chunk) in chunks.enumerate() {
         for k in 0..PARTIAL_RESULTS {
-            sums[k] += chunk[k].to_f64();
+            sums[k] += heat(number * PARTIAL_RESULTS + k, chunk[k]);
             min[k] = if chunk[k] < min[k] { chunk[k] } else { min[k] };
             max[k] = if chunk[k] > max[k] { chunk[k] } else { max[k] };
         }
     }
-    let mut sum = sums.iter().sum::<f64>() + rest.iter().map(|u| u.to_f64()).sum::<f64>();
+    let rest_heat = (row.len() - rest.len()..).zip(rest).map(|(i, u)| heat(i, *u));
+    let mut sum = sums.iter().sum::<f64>() + rest_heat.sum::<f64>();
     if sum.is_nan() {
         // Comparisons with NaN are false, so the loop above may have missed it.
         return FieldMeasures { min: f64::NAN, max: f64::NAN, heat_content: f64::NAN };
     }
     if !is_periodic {
-        sum -= 0.5 * (row[0].to_f64() + row[row.len() - 1].to_f64());
+        let last = row.len() - 1;
+        sum -= 0.5 * (heat(0, row[0]) + heat(last, row[last]));
     }
     let smaller = |a: f64, b: &R| a.min(b.to_f64());
     let larger = |a: f64, b: &R| a.max(b.to_f64());

@@ -135,6 +135,58 @@ pub fn update_variable<V: Vector>(
     }
 }
 
+/// Computes the heat that the nodes of row j gain through their faces, divided by the smallest heat
+/// capacity, from the rows j − 1, j and j + 1.
+#[inline(always)]
+pub fn heat_gain<V: Vector>(
+    coefficients: StepCoefficients<V::Scalar>,
+    rows: [&[V::Scalar]; 3],
+    faces: FaceRows<V::Scalar>,
+    gain: &mut [V::Scalar],
+    first: usize,
+    n: usize,
+) {
+    let (c_x, c_y) = (V::splat(coefficients.x), V::splat(coefficients.y));
+    let [south, row, north] = rows;
+    let west = row[first - 1..][..n].chunks_exact(V::LANES);
+    let centre = row[first..][..n].chunks_exact(V::LANES);
+    let east = row[first + 1..][..n].chunks_exact(V::LANES);
+    let south = south[first..][..n].chunks_exact(V::LANES);
+    let north = north[first..][..n].chunks_exact(V::LANES);
+    let k_west = faces.east[first - 1..][..n].chunks_exact(V::LANES);
+    let k_east = faces.east[first..][..n].chunks_exact(V::LANES);
+    let k_south = faces.south[first..][..n].chunks_exact(V::LANES);
+    let k_north = faces.north[first..][..n].chunks_exact(V::LANES);
+    let gain = gain[first..][..n].chunks_exact_mut(V::LANES);
+    let state = west.zip(centre).zip(east).zip(south).zip(north);
+    let faces = k_west.zip(k_east).zip(k_south).zip(k_north);
+    for ((((((w, u), e), s), n), (((k_w, k_e), k_s), k_n)), gain) in state.zip(faces).zip(gain) {
+        let u = V::load(u);
+        let from_west = V::load(k_w).mul(V::load(w).sub(u));
+        let f_x = V::load(k_e).fused_mul_add(V::load(e).sub(u), from_west);
+        let from_south = V::load(k_s).mul(V::load(s).sub(u));
+        let f_y = V::load(k_n).fused_mul_add(V::load(n).sub(u), from_south);
+        c_x.fused_mul_add(f_x, c_y.mul(f_y)).store(gain);
+    }
+}
+
+/// Replaces the heat that the nodes of a row gain, in `gain`, by their new temperatures u + w ×
+/// gain.
+#[inline(always)]
+pub fn add_gain<V: Vector>(
+    capacity_ratio: &[V::Scalar],
+    row: &[V::Scalar],
+    gain: &mut [V::Scalar],
+    first: usize,
+    n: usize,
+) {
+    let ratio = capacity_ratio[first..][..n].chunks_exact(V::LANES);
+    let row = row[first..][..n].chunks_exact(V::LANES);
+    for ((w, u), gain) in ratio.zip(row).zip(gain[first..][..n].chunks_exact_mut(V::LANES)) {
+        V::load(w).fused_mul_add(V::load(gain), V::load(u)).store(gain);
+    }
+}
+
 /// Adds dt × source to a row.
 #[inline(always)]
 pub fn add_source<V: Vector>(

@@ -1,23 +1,36 @@
-//! The heat equation  ∂u/∂t = ∇·(k ∇u) + s  on a rectangle, with the explicit five-point scheme.
+//! The heat equation  c ∂u/∂t = ∇·(k ∇u) + s  on a rectangle, with the explicit five-point scheme.
 //!
-//! u is a temperature and k a diffusivity: heat capacity per area is 1. Nodes, indices and edges
-//! are those of [`orrery_model::grid`]. W, E, S and N are the neighbours of a node. One step of
-//! length dt with uniform conductivity, r_x = dt k/hx², r_y = dt k/hy²:
+//! u is a temperature, k a conductivity, c a heat capacity per area (1 unless given) and s a heat
+//! per time and area. Nodes, indices and edges are those of [`orrery_model::grid`]. W, E, S and N
+//! are the neighbours of a node. One step of length dt with uniform conductivity and heat
+//! capacity, r_x = dt k/(c hx²), r_y = dt k/(c hy²):
 //!
 //!   lap_x = fma(−2, u, u_W + u_E),  lap_y = fma(−2, u, u_S + u_N)
 //!   u' = fma(r_x, lap_x, fma(r_y, lap_y, u))
 //!
 //! With a conductivity per node, stored as ρ = 1/k, the conductivity of the face between nodes a
-//! and b is the harmonic mean k_ab = 2/(ρ_a + ρ_b). It is exact for layered media. c_x = dt/hx²,
-//! c_y = dt/hy²:
+//! and b is the harmonic mean k_ab = 2/(ρ_a + ρ_b). It is exact for layered media. c_x = dt/(c hx²),
+//! c_y = dt/(c hy²):
 //!
 //!   f_x = fma(k_E, u_E − u, k_W (u_W − u)),  f_y = fma(k_N, u_N − u, k_S (u_S − u))
 //!   u' = fma(c_x, f_x, fma(c_y, f_y, u))
 //!
-//! With a source, u' = fma(dt, s, u') follows. State, ρ, s and coefficients are rounded to the
-//! precision of the problem, and every operation is rounded once in that precision. fma is a fused
-//! multiply-add. All implementations compute exactly this form, so they give the same bits. A
-//! constant field stays exactly constant.
+//! With a source, u' = fma(dt/c, s, u') follows.
+//!
+//! With a heat capacity per node, c in the coefficients is the smallest one, and w = c_min/c is
+//! stored. There is always a conductivity per node then:
+//!
+//!   g = fma(c_x, f_x, c_y f_y),  with a source g = fma(dt/c_min, s, g),  u' = fma(w, g, u)
+//!
+//! A node is a cell of its material, so two materials meet midway between nodes.
+//!
+//! State, ρ, w, s and coefficients are rounded to the precision of the problem, and every operation
+//! is rounded once in that precision. fma is a fused multiply-add. All implementations compute
+//! exactly this form, so they give the same bits. A constant field stays exactly constant.
+//!
+//! The equation is linear, so the state may be the difference from any base temperature. In single
+//! precision [`HeatField`] stores differences from a base that it chooses at the start, because a
+//! small change of 300 would be lost to rounding.
 //!
 //! Edges:
 //! - Fixed: the node keeps its value.
@@ -26,13 +39,15 @@
 //!   This is the balance of the half cell that belongs to an edge node.
 //! - Periodic: the missing neighbour is the last node of the row or column.
 //!
-//! Stability and maximum principle: dt (k_E + k_W)/hx² + dt (k_N + k_S)/hy² <= 1 at every node.
+//! Stability and maximum principle: dt (k_E + k_W)/hx² + dt (k_N + k_S)/hy² <= c at every node.
 //!
 //! [`mod@reference`] contains plain loops, [`cpu`] the fast version
 //! and [`mod@device`] the one for devices. [`HeatField`] is the state with all operations of a run.
 //! Several ranks compute a field together if their leader creates it with
 //! [`HeatField::new_in_team`] and the others call [`follow`].
 
+mod base;
+mod capacity;
 pub mod cpu;
 pub mod device;
 mod edge_flux;
@@ -47,16 +62,19 @@ mod single_step;
 mod team;
 mod tile;
 
+pub use capacity::{HEAT_CAPACITIES, HeatCapacity};
 pub use device::FieldMeasures;
 pub use edge_flux::EdgeStrips;
 pub use error::HeatError;
 pub use field::{FieldColumn, FieldView, HeatDeviceSetup, HeatField};
 pub use host::HostHeat;
-pub use plate::{Plate, StepCoefficients};
+pub use plate::{Plate, PlateFields, StepCoefficients};
 pub use problem::{CONDUCTIVITIES, Conductivity, HeatProblem};
 pub use team::follow;
 pub use tile::Rows;
 
+#[cfg(test)]
+mod capacity_tests;
 #[cfg(test)]
 mod cpu_tests;
 #[cfg(test)]

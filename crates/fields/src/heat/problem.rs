@@ -6,7 +6,7 @@ use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Edge, Grid};
 use rayon::prelude::*;
 
-use super::HeatError;
+use super::{HeatCapacity, HeatError, PlateFields};
 use crate::search::first_rejected;
 
 /// Conductivity of the plate.
@@ -28,16 +28,17 @@ pub struct HeatProblem {
     grid: Grid,
     boundaries: Boundaries,
     conductivity: Conductivity,
+    heat_capacity: HeatCapacity,
     source: Option<Vec<f64>>,
     precision: Precision,
     max_stable_step: f64,
 }
 
 impl HeatProblem {
-    /// Checks the parts of a problem and the agreement of their shapes.
+    /// Checks the parts of a problem and the agreement of their shapes. The heat capacity is 1.
     ///
-    /// A conductivity field and `source` have one value per node. The source is a rate: temperature
-    /// per time.
+    /// A conductivity field and `source` have one value per node. The source is a heat per time and
+    /// area. With heat capacity 1 this is a temperature per time.
     pub fn new(
         grid: Grid,
         boundaries: Boundaries,
@@ -50,7 +51,9 @@ impl HeatProblem {
         if precision == Precision::Mixed {
             return Err(HeatError::Precision(precision));
         }
-        let mut problem = Self { grid, boundaries, conductivity, source, precision, max_stable_step: 0.0 };
+        let heat_capacity = HeatCapacity::Uniform(1.0);
+        let mut problem =
+            Self { grid, boundaries, conductivity, heat_capacity, source, precision, max_stable_step: 0.0 };
         problem.check_conductivity()?;
         problem.check_boundary_values()?;
         if let Some(source) = &problem.source {
@@ -58,6 +61,25 @@ impl HeatProblem {
         }
         problem.max_stable_step = 1.0 / problem.largest_rate();
         Ok(problem)
+    }
+
+    /// Sets the heat capacity and checks it. A field with equal values becomes a uniform one. With
+    /// a field the conductivity becomes a field too, because solvers have no other form.
+    pub fn with_heat_capacity(mut self, heat_capacity: HeatCapacity) -> Result<Self, HeatError> {
+        if heat_capacity == self.heat_capacity {
+            return Ok(self);
+        }
+        if let HeatCapacity::Field(values) = &heat_capacity {
+            self.check_len("heat capacity", values.len())?;
+        }
+        heat_capacity.check(&self.grid)?;
+        self.heat_capacity = heat_capacity.simplified();
+        if let (HeatCapacity::Field(_), Conductivity::Uniform(k)) = (&self.heat_capacity, &self.conductivity)
+        {
+            self.conductivity = Conductivity::Field(vec![*k; self.grid.len()]);
+        }
+        self.max_stable_step = 1.0 / self.largest_rate();
+        Ok(self)
     }
 
     /// Returns the grid.
@@ -73,6 +95,46 @@ impl HeatProblem {
     /// Returns the conductivity.
     pub fn conductivity(&self) -> &Conductivity {
         &self.conductivity
+    }
+
+    /// Returns the heat capacity per area.
+    pub fn heat_capacity(&self) -> &HeatCapacity {
+        &self.heat_capacity
+    }
+
+    /// Returns the heat capacity of the plate: Σ c w_x w_y hx hy, where w is 1/2 on edges that are
+    /// not periodic.
+    pub fn total_heat_capacity(&self) -> f64 {
+        match &self.heat_capacity {
+            HeatCapacity::Uniform(c) => {
+                let [width, height] = self.grid.extents(&self.boundaries);
+                width * height * c
+            }
+            HeatCapacity::Field(c) => self.weighted_sum(|node| c[node]) * (self.grid.hx * self.grid.hy),
+        }
+    }
+
+    /// Returns Σ f w_x w_y over all nodes. The sum has a fixed order.
+    pub(super) fn weighted_sum(&self, value: impl Fn(usize) -> f64 + Sync) -> f64 {
+        let Grid { nx, ny, .. } = self.grid;
+        let weight = |k: usize, n: usize, is_periodic: bool| {
+            if !is_periodic && (k == 0 || k == n - 1) { 0.5 } else { 1.0 }
+        };
+        let row_sum = |j: usize| {
+            let of_node = |i: usize| weight(i, nx, self.boundaries.is_periodic_in_x()) * value(j * nx + i);
+            weight(j, ny, self.boundaries.is_periodic_in_y()) * (0..nx).map(of_node).sum::<f64>()
+        };
+        let rows: Vec<f64> = (0..ny).into_par_iter().map(row_sum).collect();
+        rows.iter().sum()
+    }
+
+    /// Returns which properties differ between nodes.
+    pub fn fields(&self) -> PlateFields {
+        PlateFields {
+            conductivity: matches!(self.conductivity, Conductivity::Field(_)),
+            heat_capacity: matches!(self.heat_capacity, HeatCapacity::Field(_)),
+            source: self.source.is_some(),
+        }
     }
 
     /// Returns the source, one value per node.
@@ -190,12 +252,14 @@ impl HeatProblem {
         2.0 * h * values.at(k) / self.face_conductivity(index, inner)
     }
 
-    /// Returns the largest (k_E + k_W)/hx² + (k_N + k_S)/hy² of any free node.
+    /// Returns the largest ((k_E + k_W)/hx² + (k_N + k_S)/hy²)/c of any free node.
     fn largest_rate(&self) -> f64 {
         let Grid { nx, hx, hy, .. } = self.grid;
         let (x_weight, y_weight) = (1.0 / (hx * hx), 1.0 / (hy * hy));
-        if let Conductivity::Uniform(k) = self.conductivity {
-            return 2.0 * k * (x_weight + y_weight);
+        if let (Conductivity::Uniform(k), HeatCapacity::Uniform(c)) =
+            (&self.conductivity, &self.heat_capacity)
+        {
+            return 2.0 * k * (x_weight + y_weight) / c;
         }
         let columns = self.boundaries.free_columns(&self.grid);
         let largest_of_row = |j: usize| {
@@ -204,8 +268,9 @@ impl HeatProblem {
                 let node = j * nx + i;
                 let [west, east] = self.neighbour_columns(i);
                 let face = |neighbour| self.face_conductivity(node, neighbour);
-                (face(j * nx + west) + face(j * nx + east)) * x_weight
-                    + (face(south * nx + i) + face(north * nx + i)) * y_weight
+                let flux = (face(j * nx + west) + face(j * nx + east)) * x_weight
+                    + (face(south * nx + i) + face(north * nx + i)) * y_weight;
+                flux / self.heat_capacity.at(node)
             };
             columns.clone().map(rate).fold(0.0, f64::max)
         };

@@ -26,17 +26,25 @@ pub fn step<R: Scalar>(plate: &Plate<R>, coefficients: StepCoefficients<R>, from
                 }
             }
             let node = j * nx + i;
+            let u = from[node];
             let updated = match &plate.resistivity {
-                None => update_uniform(coefficients, from[node], values),
+                None => update_uniform(coefficients, u, values),
                 Some(rho) => {
                     let two = R::from_f64(2.0);
                     let faces = indices.map(|index| two / (rho[node] + rho[index]));
-                    update_variable(coefficients, from[node], values, faces)
+                    match &plate.capacity_ratio {
+                        None => update_variable(coefficients, u, values, faces),
+                        Some(_) => heat_gain(coefficients, u, values, faces),
+                    }
                 }
             };
-            to[node] = match &plate.source {
+            let with_source = match &plate.source {
                 None => updated,
                 Some(source) => coefficients.dt.fused_mul_add(source[node], updated),
+            };
+            to[node] = match &plate.capacity_ratio {
+                None => with_source,
+                Some(ratio) => ratio[node].fused_mul_add(with_source, u),
             };
         }
     }
@@ -61,6 +69,18 @@ fn update_variable<R: Scalar>(
     let f_x = k_e.fused_mul_add(e - u, k_w * (w - u));
     let f_y = k_n.fused_mul_add(n - u, k_s * (s - u));
     coefficients.x.fused_mul_add(f_x, coefficients.y.fused_mul_add(f_y, u))
+}
+
+/// Returns the heat that a node gains through its faces, divided by the smallest heat capacity.
+fn heat_gain<R: Scalar>(
+    coefficients: StepCoefficients<R>,
+    u: R,
+    [w, e, s, n]: [R; 4],
+    [k_w, k_e, k_s, k_n]: [R; 4],
+) -> R {
+    let f_x = k_e.fused_mul_add(e - u, k_w * (w - u));
+    let f_y = k_n.fused_mul_add(n - u, k_s * (s - u));
+    coefficients.x.fused_mul_add(f_x, coefficients.y * f_y)
 }
 
 /// Computes `steps` steps of length `dt` from `state`.

@@ -182,6 +182,8 @@ pub struct Workspace<R> {
     faces_x: Ring<R>,
     /// Conductivities of faces in y: row j is between rows j and j + 1.
     faces_y: Ring<R>,
+    /// w = c_min/c.
+    capacity_ratio: Ring<R>,
     /// Source.
     source: Ring<R>,
 }
@@ -200,6 +202,7 @@ impl<R: Scalar> Workspace<R> {
             rho: Ring::new(if is_variable { 2 } else { 0 }, len),
             faces_x: fixed_rows(is_variable),
             faces_y: fixed_rows(is_variable),
+            capacity_ratio: fixed_rows(plate.capacity_ratio.is_some()),
             source: fixed_rows(plate.source.is_some()),
         }
     }
@@ -279,7 +282,7 @@ fn store_row<V: Vector<Scalar = R>, R: Scalar>(
     }
 }
 
-/// Copies row `j` of the old state into level 0, and the source. Computes the conductivities of the
+/// Copies row `j` of the old state into level 0, the heat capacity and the source. Computes the conductivities of the
 /// faces of the row and, unless it is the first one, of those between rows j − 1 and j.
 #[inline(always)]
 fn load_row<V: Vector<Scalar = R>, R: Scalar>(
@@ -296,6 +299,9 @@ fn load_row<V: Vector<Scalar = R>, R: Scalar>(
     let static_row = j.rem_euclid(plate.grid.ny as isize) as usize * plate.grid.nx;
     if let Some(source) = &plate.source {
         tile.load(plate, &source[static_row..][..plate.grid.nx], workspace.source.row_mut(j));
+    }
+    if let Some(ratio) = &plate.capacity_ratio {
+        tile.load(plate, &ratio[static_row..][..plate.grid.nx], workspace.capacity_ratio.row_mut(j));
     }
     let Some(resistivity) = &plate.resistivity else { return };
     tile.load(plate, &resistivity[static_row..][..plate.grid.nx], workspace.rho.row_mut(j));
@@ -379,12 +385,19 @@ fn update_row<V: Vector<Scalar = R>, R: Scalar>(
             south: workspace.faces_y.row(faces_south),
             north: workspace.faces_y.row(faces_north),
         };
-        kernels::update_variable::<V>(pass.coefficients, rows, faces, new, first, n);
+        if plate.capacity_ratio.is_some() {
+            kernels::heat_gain::<V>(pass.coefficients, rows, faces, new, first, n);
+        } else {
+            kernels::update_variable::<V>(pass.coefficients, rows, faces, new, first, n);
+        }
     } else {
         kernels::update_uniform::<V, false>(pass.coefficients, rows, new, first, n);
     }
     if plate.source.is_some() {
         kernels::add_source::<V>(pass.coefficients.dt, workspace.source.row(j), new, first, n);
+    }
+    if plate.capacity_ratio.is_some() {
+        kernels::add_gain::<V>(workspace.capacity_ratio.row(j), old.row(j), new, first, n);
     }
     restore_fixed_columns(plate, tile, old.row(j), new);
     set_ghost_columns(plate, tile, j, new);

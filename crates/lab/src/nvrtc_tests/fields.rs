@@ -8,7 +8,7 @@ use orrery_device::testing::compile_only_cuda;
 use orrery_fields::Scalar;
 use orrery_fields::heat::device::rungs::{RungHeat, rungs as heat_rungs};
 use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
-use orrery_fields::heat::{Conductivity, HeatProblem, Plate};
+use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem, Plate, PlateFields};
 use orrery_fields::wave::device::rungs::rungs as wave_rungs;
 use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use orrery_fields::wave::{
@@ -23,8 +23,8 @@ use super::{TestResult, check_kernels};
 
 /// Compiles the solvers of heat and waves that runs use.
 pub fn compile_defaults(device: &Device) -> TestResult {
-    compile_default_heat::<f32>(device, &[(false, false), (true, true)])?;
-    compile_default_heat::<f64>(device, &[(false, true)])?;
+    compile_default_heat::<f32>(device, &[UNIFORM, VARIABLE])?;
+    compile_default_heat::<f64>(device, &[HEATED])?;
     compile_default_wave::<f32>(device, SpaceOrder::Eighth, true)?;
     compile_default_wave::<f64>(device, SpaceOrder::Eighth, true)
 }
@@ -34,14 +34,26 @@ const LARGE_PLATE: usize = 1 << 28;
 /// Nodes along each side of a plate.
 const PLATE_SIDE: usize = 64;
 
-/// Returns a plate with fixed edges, with or without a conductivity and a source per node.
-fn plate<R: Scalar>(is_variable: bool, has_source: bool) -> Plate<R> {
+const UNIFORM: PlateFields = PlateFields { conductivity: false, heat_capacity: false, source: false };
+const HEATED: PlateFields = PlateFields { source: true, ..UNIFORM };
+const VARIABLE: PlateFields = PlateFields { conductivity: true, ..HEATED };
+const MATERIALS: PlateFields = PlateFields { heat_capacity: true, ..VARIABLE };
+
+/// Returns a plate with fixed edges and some properties per node.
+fn plate<R: Scalar>(fields: PlateFields) -> Plate<R> {
     let grid = Grid { nx: PLATE_SIDE, ny: PLATE_SIDE, hx: 1.0, hy: 1.0 };
-    let field = || vec![1.0; grid.len()];
-    let conductivity = if is_variable { Conductivity::Field(field()) } else { Conductivity::Uniform(1.0) };
+    let field = || -> Vec<f64> { (0..grid.len()).map(|node| 1.0 + (node % 2) as f64).collect() };
+    let conductivity =
+        if fields.conductivity { Conductivity::Field(field()) } else { Conductivity::Uniform(1.0) };
     let boundaries = Boundaries::uniform(Boundary::fixed(0.0));
-    let problem = HeatProblem::new(grid, boundaries, conductivity, has_source.then(field), R::PRECISION);
-    Plate::new(&problem.expect("a valid problem"))
+    let source = fields.source.then(field);
+    let mut problem = HeatProblem::new(grid, boundaries, conductivity, source, R::PRECISION);
+    if fields.heat_capacity {
+        problem = problem.and_then(|problem| problem.with_heat_capacity(HeatCapacity::Field(field())));
+    }
+    let plate = Plate::new(&problem.expect("a valid problem"));
+    assert_eq!(plate.fields(), fields);
+    plate
 }
 
 /// Compiles the kernels of a strategy, also those for fewer steps than a pass has.
@@ -59,11 +71,12 @@ fn compile_heat_strategy<R: Scalar>(
     heat.edge_values(StoredField::State).map(drop)
 }
 
-/// Compiles the heat solver that runs use, for each pair of "conductivity per node" and "source".
-fn compile_default_heat<R: Scalar>(device: &Device, variants: &[(bool, bool)]) -> TestResult {
-    for &(is_variable, has_source) in variants {
-        let strategy = HeatDeviceStrategy::default_for(device, LARGE_PLATE, R::PRECISION, is_variable);
-        compile_heat_strategy(device, plate::<R>(is_variable, has_source), strategy)?;
+/// Compiles the heat solver that runs use, for plates with different properties per node.
+fn compile_default_heat<R: Scalar>(device: &Device, variants: &[PlateFields]) -> TestResult {
+    for &fields in variants {
+        let strategy =
+            HeatDeviceStrategy::default_for(device, LARGE_PLATE, R::PRECISION, fields.conductivity);
+        compile_heat_strategy(device, plate::<R>(fields), strategy)?;
     }
     Ok(())
 }
@@ -151,23 +164,24 @@ fn compile_default_wave<R: Scalar>(device: &Device, order: SpaceOrder, is_variab
 fn heat_strategies_compile_for_hopper() {
     let Some(cuda) = compile_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
-    compile_default_heat::<f32>(device, &[(false, false), (false, true), (true, false), (true, true)])
-        .unwrap();
-    compile_default_heat::<f64>(device, &[(false, true), (true, true)]).unwrap();
+    let conducting = PlateFields { source: false, ..VARIABLE };
+    compile_default_heat::<f32>(device, &[UNIFORM, HEATED, conducting, VARIABLE, MATERIALS]).unwrap();
+    compile_default_heat::<f64>(device, &[HEATED, VARIABLE, MATERIALS]).unwrap();
     for precision in [Precision::Single, Precision::Double] {
         for is_variable in [false, true] {
             let candidates = HeatDeviceStrategy::candidates(device, LARGE_PLATE, precision, is_variable);
+            let fields = PlateFields { conductivity: is_variable, ..UNIFORM };
             let size = |strategy: &HeatDeviceStrategy| (strategy.steps_per_pass, strategy.rows_in_flight);
             let largest = *candidates.iter().max_by_key(|strategy| size(strategy)).expect("a default");
             match precision {
-                Precision::Double => compile_heat_strategy(device, plate::<f64>(is_variable, false), largest),
-                _ => compile_heat_strategy(device, plate::<f32>(is_variable, false), largest),
+                Precision::Double => compile_heat_strategy(device, plate::<f64>(fields), largest),
+                _ => compile_heat_strategy(device, plate::<f32>(fields), largest),
             }
             .unwrap();
         }
     }
     let (plate, default) = (
-        plate::<f32>(false, false),
+        plate::<f32>(UNIFORM),
         HeatDeviceStrategy::default_for(device, LARGE_PLATE, Precision::Single, false),
     );
     for rung in heat_rungs() {

@@ -166,10 +166,12 @@ pub fn write_files(rows: &[FieldRow], folder: &Path) -> Result<(), Failure> {
 fn csv_header(rows: &[FieldRow]) -> String {
     let names = common_units(rows).unwrap_or(Units::Dimensionless).names();
     let unit = rows.iter().find_map(|row| row.labels.unit.as_deref()).unwrap_or_default();
-    let heat = match (unit, names.length) {
-        (unit, "") => unit.to_owned(),
-        ("", length) => format!("{length}^2"),
-        (unit, length) => format!("{unit} {length}^2"),
+    let heat = match (rows.iter().any(|row| row.has_heat_capacity), unit, names.length) {
+        (true, _, "") => String::new(),
+        (true, ..) => "J/m".to_owned(),
+        (false, unit, "") => unit.to_owned(),
+        (false, "", length) => format!("{length}^2"),
+        (false, unit, length) => format!("{unit} {length}^2"),
     };
     let value = |name: &str| column_header(name, unit);
     let columns = ["minimum", "maximum", "mean", "deviation"].map(value).join(",");

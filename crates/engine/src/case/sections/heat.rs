@@ -1,6 +1,6 @@
 //! `[heat]`, its edges `[heat.west]` to `[heat.north]`, and its regions `[[heat.region]]`.
 
-use orrery_fields::heat::CONDUCTIVITIES;
+use orrery_fields::heat::{CONDUCTIVITIES, HEAT_CAPACITIES};
 use orrery_model::grid::{Edge, RegionShape};
 use orrery_model::{Dimension, Precision};
 
@@ -14,19 +14,29 @@ use crate::case::resolved::SectionWriter;
 
 const PRECISIONS: &Words<Precision> = &[
     (Precision::Double.as_str(), Precision::Double, "f64"),
-    (Precision::Single.as_str(), Precision::Single, "f32: half of the memory, and twice as fast"),
+    (
+        Precision::Single.as_str(),
+        Precision::Single,
+        "f32: half of the memory, and twice as fast. The state is stored as differences from a base temperature",
+    ),
 ];
 
 const CONDUCTIVITY: Kind =
     number(Range::Between { least: *CONDUCTIVITIES.start(), most: *CONDUCTIVITIES.end() });
 
+const HEAT_CAPACITY: Kind =
+    number(Range::Between { least: *HEAT_CAPACITIES.start(), most: *HEAT_CAPACITIES.end() });
+
 pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
     required: Some("one with conductivity = ..."),
     ..SectionSpec::new(
         "heat",
-        "Heat conduction in a plate: u_t = div(k grad u) + s. The temperature u has any unit, for example K. The \
-         conductivity k is divided by the heat capacity: length² per time, such as 1.11e-4 m²/s for copper. The \
-         source s is a temperature per time.",
+        "Heat conduction in a plate: c u_t = div(k grad u) + s. The temperature u has any unit, for example K. With \
+         the heat capacity c per volume, all values are those of tables: in SI units k in W/(m K), c in J/(m³ K), the \
+         source s in W/m³ and a flux in W/m². For example, copper has k = 401 and c = 3.44e6. Without \
+         `heat_capacity` c is 1: k is a diffusivity (length² per time, such as 1.17e-4 m²/s for copper), and s a \
+         temperature per time. Two materials that touch need their heat capacities, because with diffusivities the \
+         temperature of the interface is wrong. Materials meet midway between nodes.",
         &[&[
             key("conductivity", CONDUCTIVITY, "1", "Conductivity of all nodes."),
             derived_key(
@@ -35,7 +45,24 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 "none",
                 "NPY file of shape (ny, nx) with the conductivity of each node, in place of `conductivity`.",
             ),
-            key("source", number(Range::Any), "0", "Heat source of all nodes."),
+            key(
+                "heat_capacity",
+                HEAT_CAPACITY,
+                "1",
+                "Heat capacity per volume of all nodes: density × specific heat.",
+            ),
+            derived_key(
+                "heat_capacity_file",
+                Kind::File,
+                "none",
+                "NPY file of shape (ny, nx) with the heat capacity of each node, in place of `heat_capacity`.",
+            ),
+            key(
+                "source",
+                number(Range::Any),
+                "0",
+                "Heat source of all nodes: heat per volume and time, or temperature per time if the heat capacity is 1.",
+            ),
             derived_key(
                 "source_file",
                 Kind::File,
@@ -108,10 +135,11 @@ const REGION: &SectionSpec = &SectionSpec {
     variants: || SHAPES.iter().map(|&(_, variant, _)| *variant).collect(),
     ..SectionSpec::new(
         "region",
-        "A part of the plate with another conductivity or source. A later region covers an earlier one.",
+        "A part of the plate with another conductivity, heat capacity or source. A later region covers an earlier one.",
         &[&[
             required_key("shape", Kind::Word(&SHAPES), "Shape of the region."),
             derived_key("conductivity", CONDUCTIVITY, "unchanged", "Conductivity in the region."),
+            derived_key("heat_capacity", HEAT_CAPACITY, "unchanged", "Heat capacity in the region."),
             derived_key("source", number(Range::Any), "unchanged", "Heat source in the region."),
         ]],
     )
@@ -175,7 +203,7 @@ impl<'a> HeatSections<'a> {
         edges
     }
 
-    /// Reads the conductivity and the source of the plate.
+    /// Reads a property of the plate: a number or a file.
     pub fn read_nodes(&self, [value, file]: [&'static str; 2]) -> NodeValues {
         let (number, path) = (self.heat.number(value), self.heat.text(file));
         match path {
@@ -232,6 +260,9 @@ fn read_edge(section: &Section<'_>) -> EdgeCondition {
     }
 }
 
+/// Keys of a region that change the plate, one or more of which a region has.
+const REGION_PROPERTIES: [&str; 3] = ["conductivity", "heat_capacity", "source"];
+
 fn read_region(section: &Section<'_>) -> Option<Region> {
     let variants = (REGION.variants)();
     let Some(selected) = section.word_index("shape", SHAPES) else {
@@ -246,21 +277,24 @@ fn read_region(section: &Section<'_>) -> Option<Region> {
     } else {
         RegionShape::Disc { centre: position, radius: section.quantity("radius") }
     };
-    let (conductivity, source) = (section.number_if_given("conductivity"), section.number_if_given("source"));
+    let [conductivity, heat_capacity, source] =
+        REGION_PROPERTIES.map(|property| section.number_if_given(property));
     section.finish_with(|key| {
         let owner = variants.iter().find(|variant| variant.has_key(key))?;
         Some(format!("key '{key}' is for a {}, not for a {}", owner.name, variants[selected].name))
     });
-    if !section.has_key("conductivity") && !section.has_key("source") {
+    if !REGION_PROPERTIES.iter().any(|property| section.has_key(property)) {
         let path = section.path();
-        section
-            .report_incomplete(&format!("{path} has neither conductivity nor source, expected one or both"));
+        section.report_incomplete(&format!(
+            "{path} has neither conductivity, heat_capacity nor source, expected at least one of them"
+        ));
     }
-    Some(Region { shape, conductivity, source })
+    Some(Region { shape, conductivity, heat_capacity, source })
 }
 
 pub(in crate::case) fn write_heat(w: &mut SectionWriter<'_>, heat: &HeatCase) {
     write_nodes(w, ["conductivity", "conductivity_file"], &heat.conductivity);
+    write_nodes(w, ["heat_capacity", "heat_capacity_file"], &heat.heat_capacity);
     write_nodes(w, ["source", "source_file"], &heat.source);
     w.word("precision", PRECISIONS, &heat.precision);
     w.text("unit", &heat.unit);
@@ -330,7 +364,8 @@ fn write_region(w: &mut SectionWriter<'_>, region: &Region) {
         }
         RegionShape::Disc { radius, .. } => w.quantity("radius", radius),
     }
-    for (key, value) in [("conductivity", region.conductivity), ("source", region.source)] {
+    let values = [region.conductivity, region.heat_capacity, region.source];
+    for (key, value) in REGION_PROPERTIES.into_iter().zip(values) {
         match value {
             Some(value) => w.number(key, value),
             None => w.leave_out(key),

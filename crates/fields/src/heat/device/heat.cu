@@ -24,7 +24,7 @@
 //
 // Defined by the host (slab.rs): REAL, IS_DOUBLE, VECTOR (16 bytes of REALs), VECTOR_WIDTH,
 // VECTORS (per lane), STEPS, ROWS_IN_FLIGHT, WARPS_PER_BLOCK, VARIABLE (conductivity per node),
-// HAS_SOURCE.
+// HAS_CAPACITY (heat capacity per node, only with VARIABLE), HAS_SOURCE.
 
 // Rows that a lane keeps in registers.
 typedef struct {
@@ -53,8 +53,8 @@ typedef struct {
 #define HIDE_VALUE(variable)
 #endif
 
-// Returns the new value of a node. This is the form of the reference: the same operations in the
-// same order.
+// Returns the new value of a node, or with HAS_CAPACITY its gain of heat, divided by the smallest
+// heat capacity. This is the form of the reference: the same operations in the same order.
 FUNCTION REAL update_node(REAL u, const Neighbours* neighbours, int c, const Plate* plate)
 {
     const REAL west = neighbours->value[WEST][c], east = neighbours->value[EAST][c];
@@ -68,7 +68,11 @@ FUNCTION REAL update_node(REAL u, const Neighbours* neighbours, int c, const Pla
     const REAL flux_x = FMA_REAL((REAL)-2, u, west + east);
     const REAL flux_y = FMA_REAL((REAL)-2, u, south + north);
 #endif
+#if HAS_CAPACITY
+    return FMA_REAL(plate->coefficient_x, flux_x, plate->coefficient_y * flux_y);
+#else
     return FMA_REAL(plate->coefficient_x, flux_x, FMA_REAL(plate->coefficient_y, flux_y, u));
+#endif
 }
 
 // Computes the centre row of a level one step ahead. `north` is the row after it on input and the
@@ -103,6 +107,10 @@ FUNCTION void advance_level(
     REAL source[COLUMNS];
     load_row(source, plate->source, plate, columns, row, is_edge);
 #endif
+#if HAS_CAPACITY
+    REAL capacity_ratio[COLUMNS];
+    load_row(capacity_ratio, plate->capacity_ratio, plate, columns, row, is_edge);
+#endif
     const uint fixed_columns = is_edge ? find_fixed_columns(plate, columns, row) : 0;
     UNROLL_ALL
     for (int c = 0; c < COLUMNS; c++) {
@@ -110,6 +118,9 @@ FUNCTION void advance_level(
         REAL result = update_node(u, &neighbours, c, plate);
 #if HAS_SOURCE
         result = FMA_REAL(plate->dt, source[c], result);
+#endif
+#if HAS_CAPACITY
+        result = FMA_REAL(capacity_ratio[c], result, u);
 #endif
         if (is_edge && (fixed_columns >> c & 1))
             result = u;
@@ -318,8 +329,9 @@ FUNCTION WarpChunk find_chunk(
 
 // Computes rows [begin, end) of `to` from `from`, STEPS steps ahead.
 //
-// from, to, resistivity, source: fields of stored_rows * pitch values. resistivity is not used
-// without VARIABLE, source not without HAS_SOURCE. ghost_offsets: 2 * (ny + pitch) values.
+// from, to, resistivity, source, capacity_ratio: fields of stored_rows * pitch values. resistivity
+// is not used without VARIABLE, source not without HAS_SOURCE, capacity_ratio not without
+// HAS_CAPACITY. ghost_offsets: 2 * (ny + pitch) values. dt is divided by the smallest heat capacity.
 //
 // Without the 1, NVIDIA's compiler spills registers to run more blocks per SM.
 KERNEL_MIN_BLOCKS(BLOCK_SIZE, 1)
@@ -344,7 +356,8 @@ advance(
     int east_strip,
     int edge_blocks,
     int edge_chunk_rows,
-    int chunk_rows)
+    int chunk_rows,
+    GLOBAL const REAL* RESTRICT capacity_ratio)
 {
 #if HAS_WARPS
     SHARED_POINTER REAL* ends = 0;
@@ -352,7 +365,11 @@ advance(
     SHARED REAL ends[EXCHANGE_SIZE];
 #endif
     const Plate plate = { from, resistivity, source, ghost_offsets, coefficient_x, coefficient_y, dt, nx, ny, pitch,
-        first_stored_row, stored_rows, edges, EDGE_KIND(edges, SOUTH) == EDGE_PERIODIC && stored_rows == ny };
+        first_stored_row, stored_rows, edges, EDGE_KIND(edges, SOUTH) == EDGE_PERIODIC && stored_rows == ny,
+#if HAS_CAPACITY
+        capacity_ratio
+#endif
+    };
 
     const WarpChunk chunk = find_chunk(begin, end, strips, east_strip, edge_blocks, edge_chunk_rows, chunk_rows);
 #if HAS_WARPS

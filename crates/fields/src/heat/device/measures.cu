@@ -6,7 +6,8 @@
 //
 // One load per node: bound by memory bandwidth.
 //
-// Defined by the host (measures.rs): REAL, BLOCK_SIZE, SEGMENT_COLUMNS.
+// Defined by the host (measures.rs): REAL, BLOCK_SIZE, SEGMENT_COLUMNS, HAS_CAPACITY (heat capacity per
+// node).
 
 // Returns the smaller one, or NaN if one of them is NaN.
 FUNCTION REAL smaller(REAL a, REAL b)
@@ -22,8 +23,9 @@ FUNCTION REAL larger(REAL a, REAL b)
 
 // field: rows of `pitch` elements, of which `rows` are measured, starting with `first_row`.
 // extrema: minimum and maximum of each segment. sums: Σ u of each segment, in f64, with the weight
-// 1/2 for the first and the last column if halves_ends is not 0. The results of segment s of the
-// measured row j are number j * BLOCK_COUNT + s.
+// 1/2 for the first and the last column if halves_ends is not 0. With HAS_CAPACITY, u is divided by
+// capacity_ratio, a field like `field`, which is not used otherwise. The results of segment s of
+// the measured row j are number j * BLOCK_COUNT + s.
 KERNEL(BLOCK_SIZE)
 measure_rows(
     GLOBAL const REAL* RESTRICT field,
@@ -33,7 +35,8 @@ measure_rows(
     int rows,
     int halves_ends,
     GLOBAL REAL* RESTRICT extrema,
-    GLOBAL double* RESTRICT sums)
+    GLOBAL double* RESTRICT sums,
+    GLOBAL const REAL* RESTRICT capacity_ratio)
 {
     SHARED REAL minima[BLOCK_SIZE];
     SHARED REAL maxima[BLOCK_SIZE];
@@ -51,7 +54,12 @@ measure_rows(
             minimum = smaller(minimum, u);
             maximum = larger(maximum, u);
             const int is_end = column == 0 || column == nx - 1;
-            sum += is_end && halves_ends ? 0.5 * (double)u : (double)u;
+#if HAS_CAPACITY
+            const double heat = (double)u / (double)capacity_ratio[row - field + column];
+#else
+            const double heat = (double)u;
+#endif
+            sum += is_end && halves_ends ? 0.5 * heat : heat;
         }
 
         minima[THREAD] = minimum;

@@ -25,7 +25,7 @@ pub struct FieldMeasures {
     pub min: f64,
     /// Largest value. NaN if a value is NaN.
     pub max: f64,
-    /// Heat content: the sum of u w_x w_y hx hy, where w is 1/2 on edges that are not periodic.
+    /// Heat content: the sum of c u w_x w_y hx hy, where w is 1/2 on edges that are not periodic.
     pub heat_content: f64,
 }
 
@@ -34,9 +34,11 @@ impl FieldMeasures {
     pub(in crate::heat) const NONE: Self =
         Self { min: f64::INFINITY, max: f64::NEG_INFINITY, heat_content: 0.0 };
 
-    /// Multiplies a sum of u w_x w_y by the area of a cell.
+    /// Multiplies a sum of u w_x w_y, divided by c_min/c of each node, by the area of a cell and
+    /// c_min.
     pub(in crate::heat) fn scaled<R>(self, plate: &Plate<R>) -> Self {
-        Self { heat_content: self.heat_content * (plate.grid.hx * plate.grid.hy), ..self }
+        let factor = plate.grid.hx * plate.grid.hy * plate.heat_capacity;
+        Self { heat_content: self.heat_content * factor, ..self }
     }
 }
 
@@ -61,7 +63,7 @@ pub(in crate::heat) struct RowMeasures<R> {
     segments: usize,
     /// Smallest and largest value of each segment.
     extrema: Vec<R>,
-    /// Sum of u w_x of each segment.
+    /// Sum of u w_x of each segment, divided by c_min/c of each node.
     sums: Vec<f64>,
 }
 
@@ -72,6 +74,7 @@ impl<R: Scalar> Measures<R> {
             ("REAL", R::KERNEL_NAME.to_owned()),
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
             ("SEGMENT_COLUMNS", SEGMENT_COLUMNS.to_string()),
+            ("HAS_CAPACITY", u32::from(plate.capacity_ratio.is_some()).to_string()),
         ];
         let module = device.build(&MEASURES, &definitions, Math::Precise)?;
         let segments = plate.grid.nx.div_ceil(SEGMENT_COLUMNS);
@@ -109,6 +112,7 @@ impl<R: Scalar> Measures<R> {
             i32::from(!plate.boundaries.is_periodic_in_x()).into(),
             (&self.extrema).into(),
             (&self.sums).into(),
+            (&slab.capacity_ratio).into(),
         ];
         let grid = [self.segments as u32, rows.min(MAX_BLOCKS_Y) as u32];
         queue.launch(&self.measure_rows, grid, BLOCK_SIZE, &args)

@@ -25,10 +25,10 @@ pub(super) use measures::RowMeasures;
 pub use strategy::{HeatDeviceStrategy, MAX_STEPS_PER_PASS, MAX_VARIABLE_STEPS_PER_PASS};
 
 use self::measures::Measures;
-use self::slab::{HeatKernels, KernelVariant, Slab, row_pitch};
+use self::slab::{HeatKernels, Slab, row_pitch};
 use self::team::PendingExchange;
-use super::Plate;
 use super::edge_flux::EdgeStrips;
+use super::{Plate, PlateFields};
 use crate::Scalar;
 use crate::pixels::{DeviceMeans, StridedNodes, pixel_means_of};
 
@@ -81,16 +81,15 @@ impl<R: Scalar> DeviceHeat<R> {
         owned: Range<usize>,
         ghost_rows: [usize; 2],
     ) -> Result<Self, DeviceError> {
-        let is_variable = plate.resistivity.is_some();
-        let max_steps = if is_variable { MAX_VARIABLE_STEPS_PER_PASS } else { MAX_STEPS_PER_PASS };
+        let fields = plate.fields();
+        let max_steps = if fields.conductivity { MAX_VARIABLE_STEPS_PER_PASS } else { MAX_STEPS_PER_PASS };
         assert!((1..=max_steps).contains(&strategy.steps_per_pass), "{strategy:?}");
         assert!(device.properties().has_warp_shuffle || strategy.warps_per_block == 1, "{strategy:?}");
         assert_eq!(initial.len(), owned.len() * plate.grid.nx);
         let rows = owned.start as i64..owned.end as i64;
-        let variant = KernelVariant { is_variable, has_source: plate.source.is_some() };
         Ok(Self {
             slab: Slab::new(device, &plate, initial, rows, ghost_rows)?,
-            kernels: HeatKernels::new::<R>(device, strategy, variant)?,
+            kernels: HeatKernels::new::<R>(device, strategy, fields)?,
             measures: Measures::new(device, &plate, owned.len())?,
             pixel_means: DeviceMeans::new(device)?,
             device: device.clone(),
@@ -102,8 +101,8 @@ impl<R: Scalar> DeviceHeat<R> {
 
     /// Returns the bytes of device memory that a plate needs, without those of
     /// [`pixel_mean_bytes`](crate::pixel_mean_bytes).
-    pub fn needed_bytes(nx: usize, ny: usize, is_variable: bool, has_source: bool) -> u64 {
-        let fields = 2 + u64::from(is_variable) + u64::from(has_source);
+    pub fn needed_bytes(nx: usize, ny: usize, fields: PlateFields) -> u64 {
+        let fields = 2 + fields.count();
         let field_bytes = (row_pitch::<R>(nx) * size_of::<R>()) as u64 * ny as u64;
         fields * field_bytes + Measures::<R>::needed_bytes(nx, ny)
     }
@@ -116,7 +115,7 @@ impl<R: Scalar> DeviceHeat<R> {
     /// Changes the strategy. The next steps have the same bits as with the old one. The plate must
     /// not be divided among ranks, because their ghost rows belong to a strategy.
     pub fn set_strategy(&mut self, strategy: HeatDeviceStrategy) -> Result<(), DeviceError> {
-        self.kernels = HeatKernels::new::<R>(&self.device, strategy, self.kernels.variant())?;
+        self.kernels = HeatKernels::new::<R>(&self.device, strategy, self.kernels.fields())?;
         self.strategy = strategy;
         Ok(())
     }

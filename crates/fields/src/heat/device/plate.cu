@@ -41,6 +41,9 @@ typedef struct {
     int edges;
     // Whether rows wrap around within the buffer.
     int wraps_y;
+#if HAS_CAPACITY
+    GLOBAL const REAL* capacity_ratio;
+#endif
 } Plate;
 
 // Columns of a lane. Column c of the lane is column `first + c` of the grid.

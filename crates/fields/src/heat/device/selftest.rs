@@ -11,7 +11,8 @@ use super::rungs::{RungHeat, rungs};
 use super::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use crate::Scalar;
 use crate::heat::{
-    Conductivity, HeatDeviceSetup, HeatError, HeatField, HeatProblem, Plate, follow, reference,
+    Conductivity, HeatCapacity, HeatDeviceSetup, HeatError, HeatField, HeatProblem, Plate, PlateFields,
+    follow, reference,
 };
 use crate::pixels::{compare_means, pixel_means_of};
 
@@ -25,6 +26,10 @@ pub fn checks() -> Vec<Check> {
         check("with conductivity per node equals the reference", variable::<f32>),
         check("with conductivity per node in double precision equals the reference", |device| {
             with_f64(device, variable::<f64>)
+        }),
+        check("with heat capacity per node equals the reference", with_heat_capacity::<f32>),
+        check("with heat capacity per node in double precision equals the reference", |device| {
+            with_f64(device, with_heat_capacity::<f64>)
         }),
         check("by every kind of strategy equals the reference", other_strategies),
         check("in several slabs equals one", slabs),
@@ -54,17 +59,11 @@ struct Case<R> {
     dt: f64,
 }
 
-/// Fields that a problem has in addition to its state.
-#[derive(Clone, Copy)]
-struct Fields {
-    conductivity: bool,
-    source: bool,
-}
-
-const UNIFORM: Fields = Fields { conductivity: false, source: false };
+const UNIFORM: PlateFields = PlateFields { conductivity: false, heat_capacity: false, source: false };
+const ALL_FIELDS: PlateFields = PlateFields { conductivity: true, heat_capacity: true, source: true };
 
 impl<R: Scalar> Case<R> {
-    fn new((nx, ny): (usize, usize), name: &str, boundaries: &Boundaries, fields: Fields) -> Self {
+    fn new((nx, ny): (usize, usize), name: &str, boundaries: &Boundaries, fields: PlateFields) -> Self {
         let grid = Grid { nx, ny, hx: 0.7, hy: 1.3 };
         let mut random = SplitMix64::new((nx * 1000 + ny) as u64);
         let mut numbers = |low: f64, high: f64| -> Vec<f64> {
@@ -78,7 +77,12 @@ impl<R: Scalar> Case<R> {
             false => Conductivity::Uniform(0.3),
         };
         let source = fields.source.then(|| numbers(-0.1, 0.1));
+        let heat_capacity = match fields.heat_capacity {
+            true => HeatCapacity::Field(numbers(0.1, 4.0)),
+            false => HeatCapacity::Uniform(1.0),
+        };
         let problem = HeatProblem::new(grid, boundaries.clone(), conductivity, source, R::PRECISION)
+            .and_then(|problem| problem.with_heat_capacity(heat_capacity))
             .expect("a valid problem");
         Self {
             name: format!("{nx} x {ny} nodes, {name} edges"),
@@ -90,7 +94,7 @@ impl<R: Scalar> Case<R> {
     }
 
     /// Returns all sizes with all kinds of edges.
-    fn all(fields: Fields) -> Vec<Self> {
+    fn all(fields: PlateFields) -> Vec<Self> {
         let mut cases = Vec::new();
         for size in SIZES {
             for (name, boundaries) in edge_kinds(size) {
@@ -216,7 +220,7 @@ fn default_strategy<R: Scalar>(device: &Device, is_variable: bool) -> HeatDevice
 }
 
 /// Compares all cases with the default strategy. The number of steps needs passes of every length.
-fn compare_all<R: Scalar>(device: &Device, fields: Fields) -> Result<(), String> {
+fn compare_all<R: Scalar>(device: &Device, fields: PlateFields) -> Result<(), String> {
     let strategy = default_strategy::<R>(device, fields.conductivity);
     let steps = u64::from(2 * strategy.steps_per_pass - 1);
     for case in Case::<R>::all(fields) {
@@ -230,11 +234,15 @@ fn plain<R: Scalar>(device: &Device) -> Result<(), String> {
 }
 
 fn with_source<R: Scalar>(device: &Device) -> Result<(), String> {
-    compare_all::<R>(device, Fields { source: true, ..UNIFORM })
+    compare_all::<R>(device, PlateFields { source: true, ..UNIFORM })
 }
 
 fn variable<R: Scalar>(device: &Device) -> Result<(), String> {
-    compare_all::<R>(device, Fields { conductivity: true, source: true })
+    compare_all::<R>(device, PlateFields { heat_capacity: false, ..ALL_FIELDS })
+}
+
+fn with_heat_capacity<R: Scalar>(device: &Device) -> Result<(), String> {
+    compare_all::<R>(device, ALL_FIELDS)
 }
 
 /// Compares strategies that differ from the default in each parameter. OpenCL on a CPU compiles
@@ -266,11 +274,11 @@ fn other_strategies(device: &Device) -> Result<(), String> {
 /// Compares 2, 3 and 5 ranks that share the device with the reference. Some slabs have fewer rows
 /// than a pass of the strategy needs.
 fn slabs(device: &Device) -> Result<(), String> {
-    let strategy = default_strategy::<f32>(device, false);
-    let steps = u64::from(2 * strategy.steps_per_pass + 1);
-    for size in [(33, 12), (397, 61)] {
+    for (size, fields) in [((33, 12), UNIFORM), ((397, 61), UNIFORM), ((397, 61), ALL_FIELDS)] {
+        let strategy = default_strategy::<f32>(device, fields.conductivity);
+        let steps = u64::from(2 * strategy.steps_per_pass + 1);
         for (name, boundaries) in edge_kinds(size) {
-            let case = Case::<f32>::new(size, name, &boundaries, UNIFORM);
+            let case = Case::<f32>::new(size, name, &boundaries, fields);
             let expected = case.expected(steps);
             for ranks in [2, 3, 5] {
                 case.compare_team(device, strategy, ranks, steps, &expected)?;
@@ -287,9 +295,10 @@ fn measures(device: &Device) -> Result<(), String> {
         return Ok(());
     }
     let message = |error: orrery_device::DeviceError| error.to_string();
-    let strategy = default_strategy::<f32>(device, false);
-    for (name, boundaries) in edge_kinds((397, 61)) {
-        let mut case = Case::<f32>::new((397, 61), name, &boundaries, UNIFORM);
+    for (number, (name, boundaries)) in edge_kinds((397, 61)).into_iter().enumerate() {
+        let fields = if number % 2 == 0 { ALL_FIELDS } else { UNIFORM };
+        let strategy = default_strategy::<f32>(device, fields.conductivity);
+        let mut case = Case::<f32>::new((397, 61), name, &boundaries, fields);
         let mut heat = case.upload(device, strategy)?;
         heat.step_ahead(0.5 * case.dt).map_err(message)?;
         let state = heat.values(StoredField::State).map_err(message)?;
@@ -325,8 +334,10 @@ fn compare_measures(case: &Case<f32>, heat: &DeviceHeat<f32>, expected: &[f32]) 
         (min, max) = (min.min(u), max.max(u));
         let weights = weight(i, grid.nx, case.plate.boundaries.is_periodic_in_x())
             * weight(j, grid.ny, case.plate.boundaries.is_periodic_in_y());
-        sum += u * weights * grid.hx * grid.hy;
-        sum_abs += (u * weights * grid.hx * grid.hy).abs();
+        let ratio = case.plate.capacity_ratio.as_ref().map_or(1.0, |ratio| f64::from(ratio[node]));
+        let heat = u / ratio * weights * grid.hx * grid.hy * case.plate.heat_capacity;
+        sum += heat;
+        sum_abs += heat.abs();
     }
     // Both sums round once per node, relative to partial sums of at most Σ|x|.
     let limit = 2.0 * expected.len() as f64 * f64::EPSILON * sum_abs;

@@ -13,7 +13,7 @@ use orrery_model::grid::{Boundary, Edge};
 
 use super::{HeatDeviceStrategy, StoredField};
 use crate::Scalar;
-use crate::heat::{Plate, StepCoefficients};
+use crate::heat::{Plate, PlateFields, StepCoefficients};
 
 // SAFETY: the kernel reads and writes rows of its buffers, which have `stored_rows * pitch`
 // elements, and replaces rows and columns outside them. It writes rows `begin` to `end`, which
@@ -31,19 +31,13 @@ pub(super) fn row_pitch<R>(nx: usize) -> usize {
     nx.next_multiple_of(ROW_ALIGNMENT / size_of::<R>())
 }
 
-/// Properties of the problem that determine the kernel's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KernelVariant {
-    pub(super) is_variable: bool,
-    pub(super) has_source: bool,
-}
-
 /// The kernels of a strategy. A kernel for fewer steps is compiled when it is first needed.
 #[derive(Debug)]
 pub(super) struct HeatKernels {
     device: Device,
     strategy: HeatDeviceStrategy,
-    variant: KernelVariant,
+    /// Fields of the problem, which determine the kernel's code.
+    fields: PlateFields,
     /// Kernels by steps per pass.
     kernels: HashMap<u32, Kernel>,
 }
@@ -53,16 +47,16 @@ impl HeatKernels {
     pub(super) fn new<R: Scalar>(
         device: &Device,
         strategy: HeatDeviceStrategy,
-        variant: KernelVariant,
+        fields: PlateFields,
     ) -> Result<Self, DeviceError> {
-        let mut kernels = Self { device: device.clone(), strategy, variant, kernels: HashMap::new() };
+        let mut kernels = Self { device: device.clone(), strategy, fields, kernels: HashMap::new() };
         kernels.kernel::<R>(strategy.steps_per_pass)?;
         Ok(kernels)
     }
 
-    /// Returns the properties of the problem that the kernels are compiled for.
-    pub(super) fn variant(&self) -> KernelVariant {
-        self.variant
+    /// Returns the fields of the problem that the kernels are compiled for.
+    pub(super) fn fields(&self) -> PlateFields {
+        self.fields
     }
 
     /// Returns the kernel for `steps` steps per pass.
@@ -80,8 +74,9 @@ impl HeatKernels {
             ("STEPS", steps.to_string()),
             ("ROWS_IN_FLIGHT", rows_in_flight.to_string()),
             ("WARPS_PER_BLOCK", warps_per_block.to_string()),
-            ("VARIABLE", u32::from(self.variant.is_variable).to_string()),
-            ("HAS_SOURCE", u32::from(self.variant.has_source).to_string()),
+            ("VARIABLE", u32::from(self.fields.conductivity).to_string()),
+            ("HAS_CAPACITY", u32::from(self.fields.heat_capacity).to_string()),
+            ("HAS_SOURCE", u32::from(self.fields.source).to_string()),
         ];
         let kernel = self.device.build(&HEAT, &definitions, Math::Precise)?.kernel("advance")?;
         self.kernels.insert(steps, kernel.clone());
@@ -108,6 +103,7 @@ pub(super) struct Slab<R: Scalar> {
     /// Fields that do not change. Not used by the kernel, and as short as possible, if the problem
     /// has none.
     resistivity: Buffer<R>,
+    pub(super) capacity_ratio: Buffer<R>,
     source: Buffer<R>,
     ghost_offsets: Buffer<R>,
 }
@@ -145,6 +141,7 @@ impl<R: Scalar> Slab<R> {
         let next = Arc::new(device.zeros(state.len())?);
         Ok(Self {
             resistivity: upload_optional(&plate.resistivity)?,
+            capacity_ratio: upload_optional(&plate.capacity_ratio)?,
             source: upload_optional(&plate.source)?,
             ghost_offsets: device.upload(&padded_ghost_offsets(plate, pitch))?,
             owned,
@@ -227,6 +224,7 @@ impl<R: Scalar> Slab<R> {
             (schedule.edge_blocks as i32).into(),
             (schedule.edge_chunk_rows as i32).into(),
             (schedule.chunk_rows as i32).into(),
+            (&self.capacity_ratio).into(),
         ];
         queue.launch(&kernel, schedule.blocks as u32, block_size, &args)
     }

@@ -5,8 +5,10 @@ use orrery_device::testing::test_devices;
 use orrery_model::grid::{Boundaries, Boundary};
 
 use super::*;
-use crate::heat::cpu_tests::{EDGE_PAIRS, boundaries_of, problem_of};
-use crate::heat::{Conductivity, FieldView, HeatField};
+use crate::heat::cpu_tests::{
+    ALL_FIELDS, EDGE_PAIRS, UNIFORM, boundaries_of, field_combinations, problem_of,
+};
+use crate::heat::{Conductivity, FieldView, HeatField, PlateFields};
 
 /// Runs `lead` with the field of the leader of `ranks` ranks, which starts with `column`.
 fn with_team<T: Send>(
@@ -76,7 +78,8 @@ fn ranks_do_not_change_bits() {
     let grid = Grid { nx: 37, ny: 41, hx: 0.1, hy: 0.13 };
     for kind in 0..EDGE_PAIRS {
         let boundaries = boundaries_of(&grid, (kind + 2) % EDGE_PAIRS, kind);
-        let (problem, initial) = problem_of::<f32>(grid, boundaries, kind % 2 == 0, kind % 3 == 0);
+        let fields = field_combinations().nth(kind).unwrap();
+        let (problem, initial) = problem_of::<f32>(grid, boundaries, fields);
         let column = FieldColumn::Single(initial);
         let run = |ranks| with_team(ranks, &problem, &column, None, |field| observed_run(field, &problem));
         let one = run(1).unwrap();
@@ -84,7 +87,7 @@ fn ranks_do_not_change_bits() {
             assert_eq!(run(ranks).unwrap(), one, "{ranks} ranks, edges {kind}");
         }
     }
-    let (problem, initial) = problem_of::<f64>(grid, boundaries_of(&grid, 1, 2), true, true);
+    let (problem, initial) = problem_of::<f64>(grid, boundaries_of(&grid, 1, 2), ALL_FIELDS);
     let column = FieldColumn::Double(initial);
     let run = |ranks| with_team(ranks, &problem, &column, None, |field| observed_run(field, &problem));
     assert_eq!(run(3).unwrap(), run(1).unwrap());
@@ -95,7 +98,8 @@ fn ranks_on_devices_do_not_change_bits() {
     let grid = Grid { nx: 61, ny: 43, hx: 0.1, hy: 0.1 };
     for device in test_devices().iter().filter(|device| device.properties().has_f64) {
         for kind in [0, 2, 4] {
-            let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 1, kind), false, false);
+            let fields = if kind == 2 { ALL_FIELDS } else { UNIFORM };
+            let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 1, kind), fields);
             let setup = HeatDeviceSetup::new(device, &problem);
             let column = FieldColumn::Single(initial);
             let run = |ranks, setup| {
@@ -114,7 +118,8 @@ fn ranks_on_devices_do_not_change_bits() {
 #[test]
 fn fields_continue_on_other_numbers_of_ranks() {
     let grid = Grid { nx: 20, ny: 30, hx: 0.1, hy: 0.1 };
-    let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 0, 2), true, false);
+    let fields = PlateFields { source: false, ..ALL_FIELDS };
+    let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 0, 2), fields);
     let dt = problem.max_stable_step();
     let advanced = |column: &FieldColumn, ranks, steps| {
         with_team(ranks, &problem, column, None, |mut field| {
@@ -144,7 +149,7 @@ fn fields_continue_on_other_numbers_of_ranks() {
 #[test]
 fn steps_per_pass_fit_the_smallest_slab() {
     let grid = Grid { nx: 20, ny: 30, hx: 0.1, hy: 0.1 };
-    let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 0, 0), false, false);
+    let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 0, 0), UNIFORM);
     let column = FieldColumn::Single(initial);
     for (ranks, expected) in [(1, 16), (2, 7), (7, 2), (15, 1)] {
         let steps = with_team(ranks, &problem, &column, None, |field| Ok(field.steps_per_pass()));
@@ -178,7 +183,7 @@ fn bad_teams_are_refused() {
 #[test]
 fn values_that_are_not_finite_are_named() {
     let grid = Grid { nx: 37, ny: 22, hx: 0.1, hy: 0.13 };
-    let (problem, mut initial) = problem_of::<f32>(grid, boundaries_of(&grid, 1, 2), false, false);
+    let (problem, mut initial) = problem_of::<f32>(grid, boundaries_of(&grid, 1, 2), UNIFORM);
     initial[grid.index(5, 12)] = f32::NAN;
     let column = FieldColumn::Single(initial);
     let message = |ranks| {
