@@ -101,6 +101,13 @@ fn species_and_pairs_of_a_case_are_checked() {
             "12:12: lennard_jones.species[2].fraction = 0.6: all fractions have the sum 1.1, expected 1",
         ),
         (
+            format!(
+                "{a}{b}{}sigma = 2\n[[lennard_jones.pair]]\nfirst = \"B\"\nsecond = \"A\"\nsigma = 3\n",
+                pair("B")
+            ),
+            "18:9: lennard_jones.pair[2].sigma = 3 contradicts 2 of another section for B and A, expected each pair once",
+        ),
+        (
             "[[lennard_jones.species]]\nname = \"liquid argon\"\n".to_owned(),
             "8:8: lennard_jones.species[1].name = \"liquid argon\" is not a name, expected 1 to 8 characters of A-Z \
              a-z 0-9 _",
@@ -151,6 +158,40 @@ fn particles_of_files_are_checked() {
         dir.write(name, content);
         dir.write("file.toml", of_file(name));
         let expected = format!("{name}: {expected}");
+        check_messages(&dir, &[(&["run", "file.toml", "--quiet", "--out", "out"], &expected)]);
+    }
+    let plane = "2\nLattice=\"8 0 0 0 8 0 0 0 8\" Properties=species:S:1:pos:R:3:velo:R:3\nA 1 1 1 0 0 0\nA 3 3 Z 0 0 V\n";
+    let plane = |z: &str, v: &str| plane.replace('Z', z).replace('V', v);
+    let stated = |text: &str| plane("1", "0").replace("Lattice", &format!("{text} Lattice"));
+    let files = [
+        (
+            plane("1.5", "0"),
+            2,
+            "particles 0 and 1 have z = 1 and 1.5, expected the same z for all particles in two dimensions \
+             (particles.dimensions)",
+        ),
+        (
+            plane("1", "0.25"),
+            2,
+            "particle 1 has the velocity 0.25 along z, expected 0 in two dimensions (particles.dimensions)",
+        ),
+        (
+            stated("dimensions=2"),
+            3,
+            "the file has 2 dimensions, expected 3 as in the case (particles.dimensions)",
+        ),
+        (stated("units=real"), 3, "the system of units of the file is 'real', expected 'lj' as in the case"),
+        (
+            stated("units=lj unit_length=nm"),
+            3,
+            "the unit of length of the file is 'nm', expected '' as in the case",
+        ),
+    ];
+    for (content, dimensions, expected) in files {
+        dir.write("plane.xyz", content);
+        let case = of_file("plane.xyz").replace(".xyz\"\n", &format!(".xyz\"\ndimensions = {dimensions}\n"));
+        dir.write("file.toml", case);
+        let expected = format!("plane.xyz: {expected}");
         check_messages(&dir, &[(&["run", "file.toml", "--quiet", "--out", "out"], &expected)]);
     }
     dir.write("file.toml", of_file("nowhere.data"));

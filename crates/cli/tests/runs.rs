@@ -155,8 +155,11 @@ fn every_preset_runs() {
             "sine-decay" => &["time.end=1e-4"],
             "chip" => &["time.end=20 us"],
             "two-layer-shot" | "salt-dome" | "ripple-tank" | "wave-3d" => &["time.end=10 ms"],
-            "lj-melt" | "lj-2d" | "droplet" | "kob-andersen" => &["time.end=0.05"],
-            "argon" => &["time.end=50 fs"],
+            "lj-melt" | "lj-2d" | "droplet" => &["time.end=0.05"],
+            "kob-andersen" => &["time.end=0.05", "structure.from=0", "structure.every=5 steps"],
+            "argon" => {
+                &["time.end=50 fs", "structure.from=0", "structure.every=20 fs", "thermostat.until=end"]
+            }
             _ => &["bodies.n=500", "time.end=0.05"],
         });
         dir.run(name, name, &sets);

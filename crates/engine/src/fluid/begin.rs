@@ -7,6 +7,7 @@ use orrery_particles::lennard_jones::{DeviceFluid, Fluid, FluidTeam};
 
 use super::start::start_particles;
 use super::system::{FluidFacts, FluidSystem, system_error};
+use super::warnings::setup_warnings;
 use super::{host_bytes, particle_count};
 use crate::case::{Case, FluidCase};
 use crate::compute_device::{self, ComputeDevice, select_device_of};
@@ -23,7 +24,8 @@ pub(crate) fn start(
     control: &Control,
     report: &mut ReportFn<'_>,
 ) -> Result<(Case, FluidSystem), EngineError> {
-    let (case, particles, settings, selected) = prepare(case, fluid, selected, control)?;
+    let mut warn = |text: &str| report(RunEvent::InputWarning(text));
+    let (case, particles, settings, selected) = prepare(case, fluid, selected, control, &mut warn)?;
     report(RunEvent::Device(&selected));
     let now = Stamp { step: 0, time: case.time.known_start() };
     let facts = FluidFacts::new(&case, fluid, &particles);
@@ -38,9 +40,15 @@ pub(crate) fn start(
 }
 
 /// Returns what a run of `case` would need. Its particles are generated or read.
-pub(crate) fn plan(case: &Case, fluid: &FluidCase, control: &Control) -> Result<Plan, EngineError> {
+/// Calls `warn` with each warning, which is one line.
+pub(crate) fn plan(
+    case: &Case,
+    fluid: &FluidCase,
+    control: &Control,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Plan, EngineError> {
     let selected = select_device_of(&control.ranks, control.device.choice)?;
-    let (case, particles, settings, selected) = prepare(case, fluid, selected, control)?;
+    let (case, particles, settings, selected) = prepare(case, fluid, selected, control, warn)?;
     let (n, bounds) = (particles.len(), particles.bounds);
     let ranks = control.ranks.size();
     let device_bytes =
@@ -59,9 +67,11 @@ fn prepare(
     fluid: &FluidCase,
     selected: ComputeDevice,
     control: &Control,
+    warn: &mut dyn FnMut(&str),
 ) -> Result<(Case, FluidParticles, FluidSettings, ComputeDevice), EngineError> {
     let settings = fluid.settings(fluid.ensemble(case.units.boltzmann_constant()));
-    let particles = start_particles(case, fluid, &settings, &control.limits)?;
+    let particles = start_particles(case, fluid, &settings, &control.limits, warn)?;
+    setup_warnings(case, fluid, &particles).iter().for_each(|text| warn(text));
     let (n, bounds) = (particles.len(), particles.bounds);
     let (needed, available) = (host_bytes(n as u64), control.limits.memory);
     if needed > available {

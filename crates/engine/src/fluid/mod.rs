@@ -9,6 +9,7 @@ mod painter;
 mod record;
 mod start;
 mod system;
+mod warnings;
 
 pub(crate) use begin::{plan, start};
 pub(crate) use record::{diffusion_unit, length_unit};

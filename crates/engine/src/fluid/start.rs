@@ -5,8 +5,8 @@ use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::{
     assign_species, droplet, random_positions, remove_drift, set_maxwell_velocities,
 };
-use orrery_model::short_number;
 use orrery_model::simulation_box::{BoxError, BoxSides, SimulationBox};
+use orrery_model::{Units, short_number};
 use orrery_particles::lennard_jones::minimised;
 use orrery_particles::lennard_jones::settings::FluidSettings;
 use orrery_particles::lennard_jones::structure::{Overlap, closest_overlap};
@@ -21,7 +21,7 @@ const OVERLAP: f64 = 0.5;
 const BOX_TOLERANCE: f64 = 1e-5;
 
 /// Returns a number with up to five digits.
-fn rounded(x: f64) -> String {
+pub(super) fn rounded(x: f64) -> String {
     short_number(format!("{x:.4e}").parse().unwrap_or(x))
 }
 
@@ -106,6 +106,47 @@ pub enum FluidError {
         /// Upper side of the box.
         high: f64,
     },
+    /// A file has another number of dimensions than the case.
+    #[error("the file has {found} dimensions, expected {expected} as in the case (particles.dimensions)")]
+    Dimensions {
+        /// Dimensions of the file.
+        found: usize,
+        /// Dimensions of the case.
+        expected: usize,
+    },
+    /// Particles of a case in two dimensions are not in a plane.
+    #[error(
+        "particles {} and {} have z = {} and {}, expected the same z for all particles in two dimensions \
+         (particles.dimensions)",
+        ids[0], ids[1], rounded(z[0]), rounded(z[1])
+    )]
+    NotFlat {
+        /// Identifiers of the particles.
+        ids: [u64; 2],
+        /// Their coordinates.
+        z: [f64; 2],
+    },
+    /// A particle of a case in two dimensions moves along z.
+    #[error(
+        "particle {id} has the velocity {} along z, expected 0 in two dimensions (particles.dimensions)",
+        rounded(*velocity)
+    )]
+    MovesAlongZ {
+        /// Identifier of the particle.
+        id: u64,
+        /// Its velocity along z.
+        velocity: f64,
+    },
+    /// A file has other units than the case.
+    #[error("the {quantity} of the file is {found}, expected {expected} as in the case")]
+    Units {
+        /// Name of the unit, such as "unit of length".
+        quantity: String,
+        /// Unit of the file.
+        found: String,
+        /// Unit of the case.
+        expected: String,
+    },
     /// Two particles of a file have the same identifier.
     #[error("two particles have the id {0}, expected different ones")]
     SameId(u64),
@@ -117,6 +158,7 @@ pub(super) fn start_particles(
     fluid: &FluidCase,
     settings: &FluidSettings,
     limits: &Limits,
+    warn: &mut dyn FnMut(&str),
 ) -> Result<FluidParticles, EngineError> {
     let origin = match &fluid.start {
         FluidStart::File { path, .. } => case.folder.join(path).display().to_string(),
@@ -127,6 +169,10 @@ pub(super) fn start_particles(
     let mut particles = match &fluid.start {
         FluidStart::File { path, dimensions } => {
             let file = read_fluid(&case.folder.join(path), limits).map_err(EngineError::Input)?;
+            for part in &file.ignored {
+                warn(&format!("{origin}: the file has {part}, which are not modelled and are ignored"));
+            }
+            check_units(&file, &case.units).map_err(refused)?;
             particles_of_file(file, fluid, *dimensions).map_err(refused)?
         }
         start => {
@@ -204,12 +250,16 @@ fn particles_of_file(
     fluid: &FluidCase,
     dimensions: usize,
 ) -> Result<FluidParticles, FluidError> {
-    let mut bounds = SimulationBox { dimensions, ..file.bounds };
-    if dimensions == 2 {
-        (bounds.origin[2], bounds.lengths[2]) = (0.0, 1.0);
-    }
     if file.id.is_empty() {
         return Err(FluidError::Empty);
+    }
+    if let Some(found) = file.stated_dimensions.filter(|found| *found != dimensions) {
+        return Err(FluidError::Dimensions { found, expected: dimensions });
+    }
+    let mut bounds = SimulationBox { dimensions, ..file.bounds };
+    if dimensions == 2 {
+        check_flat(&file)?;
+        (bounds.origin[2], bounds.lengths[2]) = (0.0, 1.0);
     }
     bounds.validate()?;
     let columns = [&file.coordinates.x, &file.coordinates.y, &file.coordinates.z];
@@ -230,10 +280,7 @@ fn particles_of_file(
         }
     }
     particles.species = file.species.iter().map(|&species| species_map[usize::from(species)]).collect();
-    if let Some(mut velocity) = file.velocity {
-        if dimensions == 2 {
-            velocity.z.fill(0.0);
-        }
+    if let Some(velocity) = file.velocity {
         particles.velocity = velocity;
     }
     let mut ids = file.id.clone();
@@ -243,6 +290,41 @@ fn particles_of_file(
     }
     particles.id = file.id;
     Ok(particles)
+}
+
+/// Checks that all particles are in a plane of constant z and stay there.
+fn check_flat(file: &FluidFile) -> Result<(), FluidError> {
+    let z = &file.coordinates.z;
+    let size = file.bounds.lengths[0].max(file.bounds.lengths[1]);
+    if let Some(k) = z.iter().position(|&other| (other - z[0]).abs() > BOX_TOLERANCE * size) {
+        return Err(FluidError::NotFlat { ids: [file.id[0], file.id[k]], z: [z[0], z[k]] });
+    }
+    let moving = file.velocity.as_ref().and_then(|v| v.z.iter().position(|&velocity| velocity != 0.0));
+    match (moving, &file.velocity) {
+        (Some(k), Some(velocity)) => Err(FluidError::MovesAlongZ { id: file.id[k], velocity: velocity.z[k] }),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a file that names its units has those of the case.
+fn check_units(file: &FluidFile, units: &Units) -> Result<(), FluidError> {
+    let Some(found) = file.units.as_ref().filter(|found| found.contains_key("system")) else { return Ok(()) };
+    let names = units.names();
+    let expected = [
+        ("system", units.name()),
+        ("length", names.length),
+        ("time", names.time),
+        ("mass", names.mass),
+        ("velocity", names.velocity),
+    ];
+    for (name, expected) in expected {
+        let Some(found) = found.get(name).filter(|found| *found != expected) else { continue };
+        let quantity =
+            if name == "system" { "system of units".to_owned() } else { format!("unit of {name}") };
+        let (found, expected) = (format!("'{found}'"), format!("'{expected}'"));
+        return Err(FluidError::Units { quantity, found, expected });
+    }
+    Ok(())
 }
 
 /// Returns the index in the case of each species of a file: the one with the same name, or for a

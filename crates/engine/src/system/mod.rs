@@ -153,7 +153,7 @@ impl System {
             Physics::Gravity(gravity) => gravity::plan(case, gravity, control, warn),
             Physics::Heat(heat) => heat::plan(case, heat, control),
             Physics::Wave(wave) => wave::plan(case, wave, control),
-            Physics::LennardJones(fluid) => fluid::plan(case, fluid, control),
+            Physics::LennardJones(fluid) => fluid::plan(case, fluid, control, warn),
         }
     }
 

@@ -167,6 +167,8 @@ impl Builder {
             step,
             time: time.filter(|time| time.is_finite()),
             units: None,
+            stated_dimensions: None,
+            ignored: Vec::new(),
         }
     }
 }

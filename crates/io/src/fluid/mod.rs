@@ -96,6 +96,10 @@ pub struct FluidFile {
     pub time: Option<f64>,
     /// Unit of each quantity and the name of the system of units as `system`, if the file has them.
     pub units: Option<BTreeMap<String, String>>,
+    /// Number of dimensions that the file states. `bounds` has 3 dimensions otherwise.
+    pub stated_dimensions: Option<usize>,
+    /// Descriptions of parts of the file that are not read, such as "864 bonds".
+    pub ignored: Vec<String>,
 }
 
 impl FluidFile {

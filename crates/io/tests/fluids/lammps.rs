@@ -58,6 +58,9 @@ fn styles_are_read() {
             "{style}"
         );
         assert_eq!((read.id, read.species, read.velocity), (vec![1, 2], vec![0, 1], None), "{style}");
+        let has_charges = style.contains("charge") || style.contains("full");
+        let expected: &[&str] = if has_charges { &["2 charges"] } else { &[] };
+        assert_eq!(read.ignored, expected, "{style}");
     }
     assert_error("Atoms # dipole\n\n1 1 1 2 3\n", STYLE);
     assert_error(

@@ -102,6 +102,37 @@ fn frames_without_chunks_are_those_of_frame_0() {
     assert!(message.contains("expected at most 1000000 frames without chunks in a row"), "{message}");
 }
 
+/// Bonds, charges and rigid bodies are named, because they are not read.
+#[test]
+fn parts_that_are_not_read_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gsd");
+    Trajectory::new(periodic_box(), 5, 2).append(&path, 0..2);
+    let original = fs::read(&path).unwrap();
+    let file = read_unlimited(&path).unwrap();
+    assert_eq!((file.stated_dimensions, &file.ignored[..]), (Some(3), &[][..]));
+    // The step of the last frame is 100, and all particles have a diameter.
+    let names = [
+        ("configuration/step", "bonds/N", "100 bonds"),
+        ("particles/diameter", "particles/charge", "5 charges"),
+        ("particles/typeid", "particles/body", "5 particles of rigid bodies"),
+    ];
+    for (name, other, expected) in names {
+        let mut bytes = original.clone();
+        // Without types, the masses would be different ones of the same species.
+        for (name, other) in [(name, other), ("particles/mass", "none")] {
+            let at = bytes.windows(name.len()).position(|found| found == name.as_bytes()).unwrap();
+            bytes[at..at + name.len()].fill(0);
+            bytes[at..at + other.len()].copy_from_slice(other.as_bytes());
+        }
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(read_unlimited(&path).unwrap().ignored, [expected], "{name}");
+    }
+    let path = folder.path().join("a.xyz");
+    fs::write(&path, "1\n\nA 1 2 3\n").unwrap();
+    assert_eq!(read_unlimited(&path).unwrap().stated_dimensions, None);
+}
+
 /// Files of bodies are not trajectories, unless they have a lattice or several frames.
 #[test]
 fn snapshots_of_bodies_are_not_trajectories() {

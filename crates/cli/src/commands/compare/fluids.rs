@@ -5,7 +5,7 @@
 //! images, |a - b - L round((a - b) / L)|. The unwrapped coordinates of a particle differ by whole
 //! boxes if round((a - b) / L) + (image of a - image of b) is not 0.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use orrery_io::{FluidFile, FluidFrames, is_fluid_trajectory};
@@ -57,17 +57,19 @@ pub fn compare_trajectories(a_path: &Path, b_path: &Path, rules: &Rules) -> Resu
 fn check_units(a: &FluidFile, b: &FluidFile, [a_path, b_path]: [&Path; 2]) -> Result<(), Failure> {
     let (Some(a), Some(b)) = (&a.units, &b.units) else { return Ok(()) };
     let mut names = a.keys().chain(b.keys());
-    let Some(name) = names.find(|name| a.get(*name) != b.get(*name)) else { return Ok(()) };
-    let unit = |units: &std::collections::BTreeMap<String, String>| {
-        units.get(name).map_or("none".to_owned(), |unit| format!("'{unit}'"))
+    let unit = |units: &BTreeMap<String, String>, name: &String| units.get(name).cloned().unwrap_or_default();
+    let Some(name) = names.find(|name| unit(a, name) != unit(b, name)) else { return Ok(()) };
+    let quoted = |units: &BTreeMap<String, String>| match unit(units, name) {
+        none if none.is_empty() => "none".to_owned(),
+        unit => format!("'{unit}'"),
     };
     let what = if name == "system" { "system of units".to_owned() } else { format!("unit of {name}") };
     Err(Failure::Usage(format!(
         "{}: the {what} is {}, but {} has {}; expected files with the same units",
         b_path.display(),
-        unit(b),
+        quoted(b),
         a_path.display(),
-        unit(a)
+        quoted(a)
     )))
 }
 
@@ -170,7 +172,7 @@ impl<'a> Differences<'a> {
         let index: HashMap<u64, usize> = b.id.iter().enumerate().map(|(k, &id)| (id, k)).collect();
         let matched: Vec<(usize, usize)> =
             a.id.iter().enumerate().filter_map(|(k, id)| Some((k, *index.get(id)?))).collect();
-        let known: std::collections::HashSet<u64> = a.id.iter().copied().collect();
+        let known: HashSet<u64> = a.id.iter().copied().collect();
         let lost = a.id.iter().filter(|id| !index.contains_key(id));
         let added = b.id.iter().filter(|id| !known.contains(id));
         let texts = [

@@ -1,6 +1,6 @@
 //! `[lennard_jones]`, its species `[[lennard_jones.species]]` and pairs `[[lennard_jones.pair]]`.
 
-use orrery_model::{Dimension, Precision};
+use orrery_model::{Dimension, Precision, short_number};
 use orrery_particles::lennard_jones::potential::Truncation;
 use orrery_particles::lennard_jones::settings::{PairPrecision, PairSearch};
 
@@ -181,7 +181,7 @@ impl<'a> LennardJonesSections<'a> {
     pub fn read(&self) -> LennardJonesSettings {
         let section = &self.section;
         let species = self.read_species();
-        let pairs = self.pairs.iter().filter_map(|pair| read_pair(pair, &species)).collect();
+        let pairs = self.read_pairs(&species);
         let switch_start = section.number("switch_start");
         let truncation = match section.word("truncation", TRUNCATIONS) {
             TruncationName::Truncated => Truncation::Truncated,
@@ -209,6 +209,31 @@ impl<'a> LennardJonesSections<'a> {
         }
         section.finish();
         settings
+    }
+
+    /// Reads the pairs. Two sections of a pair, also as A-B and B-A, must not give a key different
+    /// values.
+    fn read_pairs(&self, species: &[SpeciesCase]) -> Vec<PairCase> {
+        let mut pairs: Vec<PairCase> = Vec::new();
+        for section in &self.pairs {
+            let Some(pair) = read_pair(section, species) else { continue };
+            let [a, b] = pair.species;
+            for earlier in pairs.iter().filter(|earlier| [[a, b], [b, a]].contains(&earlier.species)) {
+                let keys = [("sigma", earlier.sigma, pair.sigma), ("epsilon", earlier.epsilon, pair.epsilon)];
+                for (key, before, value) in keys {
+                    let (Some(before), Some(value)) = (before, value) else { continue };
+                    if before != value {
+                        let (a, b, before) = (&species[a].name, &species[b].name, short_number(before));
+                        let fault = format!(
+                            " contradicts {before} of another section for {a} and {b}, expected each pair once"
+                        );
+                        section.reject(key, &fault);
+                    }
+                }
+            }
+            pairs.push(pair);
+        }
+        pairs
     }
 
     fn read_species(&self) -> Vec<SpeciesCase> {

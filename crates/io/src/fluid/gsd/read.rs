@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use orrery_model::format_count;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
 use super::{ENTRY_BYTES, Entry, HEADER_BYTES, Header, NAME_UNIT_BYTES, SCHEMA, ValueType};
@@ -21,6 +22,15 @@ use crate::limits::Limits;
 const MAX_NAMES_BYTES: u64 = 4 << 20;
 /// Largest number of rows of a chunk that does not have one row per particle.
 const MAX_ROWS: u64 = MAX_SPECIES as u64;
+/// Chunks with numbers of interactions of more than two particles, or of given pairs.
+const TOPOLOGY: [(&str, &str, &str); 6] = [
+    ("bonds/N", "bond", "bonds"),
+    ("angles/N", "angle", "angles"),
+    ("dihedrals/N", "dihedral", "dihedrals"),
+    ("impropers/N", "improper", "impropers"),
+    ("constraints/N", "constraint", "constraints"),
+    ("pairs/N", "special pair", "special pairs"),
+];
 /// Largest length of the text that describes the units.
 const MAX_UNITS_BYTES: u64 = 4096;
 /// Largest number of bytes of the name of a species.
@@ -114,7 +124,9 @@ fn read_frame(frame: &Frame<'_>, limits: &Limits) -> Result<FluidFile, Fault> {
     let step = frame.first_integer("configuration/step")?;
     let time = frame.first_number("log/orrery/time")?;
     let units = read_units(frame)?;
-    Ok(FluidFile { units, ..builder.finish(bounds, masses, step, time) })
+    let (stated_dimensions, ignored) = (Some(dimensions), ignored_parts(frame, n)?);
+    let fluid = builder.finish(bounds, masses, step, time);
+    Ok(FluidFile { units, stated_dimensions, ignored, ..fluid })
 }
 
 /// Reads the box. Without the chunks of Orrery it is periodic and centred at the origin.
@@ -143,6 +155,36 @@ fn read_box(frame: &Frame<'_>, dimensions: usize) -> Result<SimulationBox, Fault
     let bounds = SimulationBox { origin, lengths, sides, dimensions };
     bounds.validate().map_err(Fault::Box)?;
     Ok(bounds)
+}
+
+/// Describes what the frame has beside particles without shape and charge.
+fn ignored_parts(frame: &Frame<'_>, n: u64) -> Result<Vec<String>, Fault> {
+    let mut parts = Vec::new();
+    for (name, one, many) in TOPOLOGY {
+        let count = frame.first_number(name)?.unwrap_or(0.0);
+        if count > 0.0 {
+            parts.push(format_count(count as u64, one, many));
+        }
+    }
+    let mut count_where = |name: &'static str, one: &str, many: &str, counts: fn(f64) -> bool| {
+        let mut values = frame.values(name, n, 1)?;
+        if !values.is_some() {
+            return Ok(());
+        }
+        let mut found = 0;
+        for _ in 0..n {
+            found += u64::from(counts(values.next_number()?));
+        }
+        if found > 0 {
+            parts.push(format_count(found, one, many));
+        }
+        Ok::<(), Fault>(())
+    };
+    count_where("particles/charge", "charge", "charges", |charge| charge != 0.0)?;
+    count_where("particles/body", "particle of a rigid body", "particles of rigid bodies", |body| {
+        (0.0..f64::from(u32::MAX)).contains(&body)
+    })?;
+    Ok(parts)
 }
 
 /// Reads the units, which files of other programs do not have.

@@ -25,8 +25,8 @@
 //! ```
 //!
 //! - The styles `atomic`, `charge`, `bond`, `angle`, `molecular`, `full` and `sphere` are read.
-//!   Without a style, lines of 5 or 8 columns are `atomic`. Charges, molecules and diameters are
-//!   ignored. Three more columns are the image of the box.
+//!   Without a style, lines of 5 or 8 columns are `atomic`. Molecules and diameters are
+//!   ignored, and charges are counted and ignored. Three more columns are the image of the box.
 //! - `Atom Type Labels` name the species. Otherwise their names are `1`, `2` and so on.
 //! - Coefficients of potentials are skipped. Bonds, angles and dihedrals are refused, and so are
 //!   boxes without right angles.
@@ -86,7 +86,7 @@ pub(super) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, Fault> {
     let mut source = Source { lines, file_bytes };
     let (header, mut section) = Header::read(&mut source)?;
     let names = (1..=header.types).map(|number| number.to_string()).collect();
-    let mut data = DataFile { header: &header, names, masses: None, builder: None };
+    let mut data = DataFile { header: &header, names, masses: None, builder: None, charges: 0 };
     while let Some(title) = section {
         section = data.read_section(&title, &mut source, limits)?;
     }
@@ -99,25 +99,25 @@ fn step_of_title(title: &str) -> Option<u64> {
     after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Columns of an atom's line before the image: number of columns, and positions of the type and of
-/// x.
+/// Columns of an atom's line before the image: number of columns, and positions of the type, of x
+/// and of the charge.
 #[derive(Clone, Copy)]
 struct AtomStyle {
     columns: usize,
     kind: usize,
     x: usize,
+    /// Column of the charge.
+    charge: Option<usize>,
 }
 
 impl AtomStyle {
     fn from_name(name: &str) -> Option<Self> {
         match name {
-            "atomic" => Some(Self { columns: 5, kind: 1, x: 2 }),
-            "charge" => Some(Self { columns: 6, kind: 1, x: 3 }),
-            "bond" | "angle" | "molecular" => Some(Self { columns: 6, kind: 2, x: 3 }),
-            "full" | "sphere" => {
-                let kind = if name == "full" { 2 } else { 1 };
-                Some(Self { columns: 7, kind, x: 4 })
-            }
+            "atomic" => Some(Self { columns: 5, kind: 1, x: 2, charge: None }),
+            "charge" => Some(Self { columns: 6, kind: 1, x: 3, charge: Some(2) }),
+            "bond" | "angle" | "molecular" => Some(Self { columns: 6, kind: 2, x: 3, charge: None }),
+            "full" => Some(Self { columns: 7, kind: 2, x: 4, charge: Some(3) }),
+            "sphere" => Some(Self { columns: 7, kind: 1, x: 4, charge: None }),
             _ => None,
         }
     }
@@ -130,6 +130,8 @@ struct DataFile<'a> {
     names: Vec<String>,
     masses: Option<Vec<f64>>,
     builder: Option<Builder>,
+    /// Number of particles with a charge, which is ignored.
+    charges: u64,
 }
 
 impl DataFile<'_> {
@@ -269,6 +271,8 @@ impl DataFile<'_> {
             for (value, word) in image.iter_mut().zip(&words[style.columns..]) {
                 *value = word.parse().map_err(|_| text.fault(quoted(word), "the number of an image"))?;
             }
+            let charge = style.charge.map_or("0", |column| words[column]);
+            self.charges += u64::from(charge.parse() != Ok(0.0));
             builder.push(position, [0.0; 3], image, species as u8, id);
         }
         self.builder = Some(builder);
@@ -316,7 +320,11 @@ impl DataFile<'_> {
         let Some(builder) = self.builder else {
             return Err(Fault::malformed("content", "no section Atoms", "positions"));
         };
-        Ok(builder.finish(bounds, self.masses, step, None))
+        let ignored = match self.charges {
+            0 => Vec::new(),
+            count => vec![format_count(count, "charge", "charges")],
+        };
+        Ok(FluidFile { ignored, ..builder.finish(bounds, self.masses, step, None) })
     }
 }
 

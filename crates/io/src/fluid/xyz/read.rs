@@ -123,7 +123,7 @@ fn read_frame(lines: &mut Lines<impl BufRead>, file_bytes: u64, limits: &Limits)
         given => open_box(given, comment.dimensions, &builder.coordinates),
     };
     let fluid = builder.finish(bounds, comment.species_masses, comment.step, comment.time);
-    Ok(FluidFile { units: comment.units, ..fluid })
+    Ok(FluidFile { units: comment.units, stated_dimensions: comment.stated_dimensions, ..fluid })
 }
 
 /// Returns the byte and the number of lines before the last frame. At most 1000 empty lines may
@@ -193,6 +193,7 @@ struct CommentLine {
     species_names: Vec<String>,
     species_masses: Option<Vec<f64>>,
     units: Option<BTreeMap<String, String>>,
+    stated_dimensions: Option<usize>,
 }
 
 impl CommentLine {
@@ -255,6 +256,7 @@ impl CommentLine {
             species_names: names.split_whitespace().map(str::to_owned).collect(),
             species_masses: parsed("species_masses", "numbers")?,
             units: units_of(&pairs),
+            stated_dimensions: value(&["dimensions"]).map(|_| dimensions),
         })
     }
 }
