@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use orrery_io::{Limits, format_bytes};
+use orrery_model::wave::{AXIS_NAMES, SideCondition, Sides};
 use orrery_model::{format_count, short_number};
 use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
@@ -83,6 +84,7 @@ impl Sections<'_> {
             (PhysicsSections::Wave { grid, wave }, Physics::Wave(given)) => {
                 check_wave_grid(grid, case, given, available);
                 check_wave_files(case, wave);
+                check_wave_points(wave, given);
             }
             (PhysicsSections::LennardJones { particles, .. }, Physics::LennardJones(given)) => {
                 check_particles(case, particles, given, available);
@@ -263,6 +265,35 @@ fn check_wave_files(case: &Case, wave: &WaveSections<'_>) {
     for (section, key) in sources.chain([(&wave.wave, "velocity_file")]) {
         if let Some(Entry { value: Value::String(path), .. }) = section.entry(key) {
             check_file(section, key, &case.folder.join(path), "an NPY file");
+        }
+    }
+}
+
+/// Reports sources that cannot emit waves, and receivers that are all at one place.
+fn check_wave_points(sections: &WaveSections<'_>, given: &WaveCase) {
+    let grid = &given.grid;
+    for (section, source) in sections.sources.iter().zip(&given.sources) {
+        for &side in Sides::used(grid) {
+            let axis = side.axis();
+            let surface = if side.is_max() { grid.extent(axis) } else { 0.0 };
+            let is_on_side = (source.position[axis] - surface).abs() < 1e-6 * grid.spacing[axis];
+            if is_on_side && matches!(given.sides.on(side), SideCondition::Free) {
+                let (side, spacing) = (side.as_str(), short_number(grid.spacing[axis]));
+                let fault = format!(
+                    " is on the free surface {side}, where a source emits nothing, expected a distance of at least one \
+                     spacing = {spacing}"
+                );
+                section.reject(AXIS_NAMES[axis], &fault);
+            }
+        }
+    }
+    for (section, line) in sections.receivers.iter().zip(&given.receivers) {
+        if line.count > 1 && line.spacing[..grid.dimensions()].iter().all(|d| *d == 0.0) {
+            let expected = if grid.dimensions() == 2 { "dx or dy" } else { "dx, dy or dz" };
+            section.reject(
+                "count",
+                &format!(" has no spacing, so all receivers are at one place, expected {expected}"),
+            );
         }
     }
 }

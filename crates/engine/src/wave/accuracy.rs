@@ -10,6 +10,9 @@ use crate::system::ReportFn;
 
 /// Error of a trace above which a run warns.
 const LIMIT: f64 = 0.05;
+/// The limit of runs without receivers, whose images have the error in time. The phase is wrong by
+/// 1/25 of a wavelength.
+const IMAGE_LIMIT: f64 = 0.25;
 
 /// Reports the estimated error of traces, as a warning if it is above the limit.
 pub(super) fn report_accuracy(
@@ -21,16 +24,20 @@ pub(super) fn report_accuracy(
     // Waves in walls do not count.
     let walls = if wave.has_walls() { WALL_VELOCITY } else { 1.0 };
     let slowest = problem.velocity_range()[0] / walls;
-    let Some(found) = WaveAccuracy::estimate(problem, fixed_step(case), case.time.end, slowest, LIMIT) else {
+    let limit = if wave.receiver_count() > 0 { LIMIT } else { IMAGE_LIMIT };
+    let Some(found) = WaveAccuracy::estimate(problem, fixed_step(case), case.time.end, slowest, limit) else {
         return;
     };
     let text = estimate_text(case, wave, &found);
     // The negation includes NaN.
-    if found.error <= LIMIT {
+    if found.error <= limit {
         report(RunEvent::Accuracy(&text));
     } else {
-        let percent = significant(100.0 * LIMIT, 2);
-        report(RunEvent::InputWarning(&format!("{text}, above {percent}%; {}", remedy(case, wave, &found))));
+        let percent = significant(100.0 * limit, 2);
+        report(RunEvent::InputWarning(&format!(
+            "{text}, above {percent}%; {}",
+            remedy(case, wave, &found, limit)
+        )));
     }
 }
 
@@ -55,12 +62,12 @@ fn estimate_text(case: &Case, wave: &WaveCase, found: &WaveAccuracy) -> String {
 }
 
 /// Names the settings that give an error below the limit.
-fn remedy(case: &Case, wave: &WaveCase, found: &WaveAccuracy) -> String {
+fn remedy(case: &Case, wave: &WaveCase, found: &WaveAccuracy, limit: f64) -> String {
     let mut remedies = vec![format!("spacings of at most {}", case.units.format_length(found.spacing))];
-    if wave.order != SpaceOrder::Eighth && found.with_order_8 <= LIMIT {
+    if wave.order != SpaceOrder::Eighth && found.with_order_8 <= limit {
         remedies.push("wave.order = 8".to_owned());
     }
-    if time_dispersion(wave) == TimeDispersion::Raw && found.without_time_dispersion <= LIMIT {
+    if time_dispersion(wave) == TimeDispersion::Raw && found.without_time_dispersion <= limit {
         remedies.push("wave.time_dispersion = \"corrected\"".to_owned());
     }
     format!("expected {}, or lower frequencies", remedies.join(", or "))

@@ -1,13 +1,14 @@
 //! Acoustic waves, as a [`System`](crate::System).
 //!
 //! `start` builds the problem of a case and the system that starts with it. `accuracy` reports the
-//! error of its waves. `columns` reads it from
+//! error of its waves, and `placement` parts of the case without effect. `columns` reads it from
 //! checkpoints, `record` describes the table, `painter` draws images of the plane of `slice`, and
 //! `seismograms` writes the values at the receivers.
 
 mod accuracy;
 mod columns;
 mod painter;
+mod placement;
 mod record;
 mod seismograms;
 mod slice;

@@ -12,7 +12,7 @@ use orrery_io::picture::{
 use orrery_io::{Fault, IoError};
 use orrery_model::Units;
 use orrery_model::grid::{Boundaries, Boundary, RegionShape};
-use orrery_model::wave::AXIS_NAMES;
+use orrery_model::wave::{AXIS_NAMES, Side};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -101,7 +101,7 @@ fn picture(case: &Case, slice: &Slice, pixels: (u32, u32)) -> FieldPicture {
         shows_edges: false,
         is_depth_down: slice.is_depth_down(),
         axis_names: slice.axes.map(|axis| AXIS_NAMES[axis]),
-        regions: wave.map(|wave| walls(wave, slice)).unwrap_or_default(),
+        regions: wave.map(|wave| marks(wave, slice)).unwrap_or_default(),
         points: wave.map(|wave| points(wave, slice)).unwrap_or_default(),
         underlay: wave.and_then(|wave| underlay(wave, slice, case.units)),
         title: case.name.clone(),
@@ -112,8 +112,9 @@ fn picture(case: &Case, slice: &Slice, pixels: (u32, u32)) -> FieldPicture {
     }
 }
 
-/// Returns the outlines of walls. The velocities of other regions are under the waves.
-fn walls(wave: &WaveCase, slice: &Slice) -> Vec<RegionMark> {
+/// Returns the outlines of walls and the inner edges of absorbing layers. The velocities of other
+/// regions are under the waves.
+fn marks(wave: &WaveCase, slice: &Slice) -> Vec<RegionMark> {
     let is_outlined = |region: &&VelocityRegion| region.velocity.is_none() || !wave.slice.shows_velocity;
     let outline = |region: &VelocityRegion| {
         let shape = match region.shape {
@@ -126,7 +127,22 @@ fn walls(wave: &WaveCase, slice: &Slice) -> Vec<RegionMark> {
         };
         RegionMark { shape, kind: RegionKind::Material }
     };
-    wave.regions.iter().filter(is_outlined).map(outline).collect()
+    wave.regions.iter().filter(is_outlined).map(outline).chain(interior(wave, slice)).collect()
+}
+
+/// Returns the part of the plane between absorbing layers. `None` if there are none.
+fn interior(wave: &WaveCase, slice: &Slice) -> Option<RegionMark> {
+    let thickness = |axis: usize, is_max: bool| {
+        let side = Side::ALL[2 * axis + usize::from(is_max)];
+        wave.sides.on(side).layer().map_or(0.0, |layer| layer.thickness as f64 * wave.grid.spacing[axis])
+    };
+    let low = slice.axes.map(|axis| thickness(axis, false));
+    let high = slice.axes.map(|axis| thickness(axis, true));
+    if low == [0.0; 2] && high == [0.0; 2] {
+        return None;
+    }
+    let size = [0, 1].map(|k| wave.grid.extent(slice.axes[k]) - low[k] - high[k]);
+    Some(RegionMark { shape: RegionShape::Rectangle { corner: low, size }, kind: RegionKind::Interior })
 }
 
 /// Returns the sources of the shot and the receivers, projected onto the plane.

@@ -14,6 +14,7 @@ use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
 
 use super::accuracy::report_accuracy;
+use super::placement::placement_warnings;
 use super::system::WaveSystem;
 use crate::case::{Case, SourceCase, VelocitySource, WaveCase, WaveletSource};
 use crate::compute_device::{self, ComputeDevice, Tuned, select_device_of};
@@ -44,6 +45,9 @@ pub(crate) fn start(
     let time = case.time.known_start();
     case.time.start = Some(time);
     report(RunEvent::Device(&selected));
+    for warning in placement_warnings(&case, wave, &problem) {
+        report(RunEvent::InputWarning(&warning));
+    }
     report_accuracy(&case, wave, &problem, report);
     let device = selected.device.as_ref();
     let setup = device.map(|device| device_setup(device, &problem, control.device.tuned));

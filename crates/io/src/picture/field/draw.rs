@@ -175,9 +175,12 @@ impl<'a> Canvas<'a> {
         let swatch = [x, y - 5.5, x + SAMPLE, y + 5.5].map(|side| (side * zoom).round() as i64);
         match entry {
             LegendEntry::Nan => self.image.fill_rectangle(swatch, NAN_COLOUR),
-            LegendEntry::Source | LegendEntry::Material => {
-                let kind =
-                    if *entry == LegendEntry::Source { RegionKind::Source } else { RegionKind::Material };
+            LegendEntry::Source | LegendEntry::Material | LegendEntry::Layer => {
+                let kind = match entry {
+                    LegendEntry::Source => RegionKind::Source,
+                    LegendEntry::Material => RegionKind::Material,
+                    _ => RegionKind::Interior,
+                };
                 self.image.fill_rectangle(swatch, picture.colours.srgb_colour(0.6));
                 let middle = [[x, y], [x + SAMPLE, y]].map(|p| p.map(|c| c * zoom));
                 marks::draw_outline(self.image, swatch, &middle, kind, zoom);

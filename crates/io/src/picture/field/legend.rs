@@ -20,6 +20,7 @@ pub(super) enum LegendEntry {
     Periodic,
     Source,
     Material,
+    Layer,
     PointSource,
     Receiver,
     /// Label of the underlay.
@@ -36,6 +37,7 @@ impl LegendEntry {
             Self::Periodic => "periodic",
             Self::Source | Self::PointSource => "source",
             Self::Material => "material",
+            Self::Layer => "absorbing layer",
             Self::Receiver => "receiver",
             Self::Underlay(label) => label,
             Self::Nan => "NaN",
@@ -72,6 +74,7 @@ impl LegendEntry {
             Self::Periodic,
             Self::Source,
             Self::Material,
+            Self::Layer,
             Self::PointSource,
             Self::Receiver,
             Self::Underlay(underlay.map(|underlay| underlay.label().to_owned()).unwrap_or_default()),
@@ -80,6 +83,7 @@ impl LegendEntry {
         let is_used = |entry: &Self| match entry {
             Self::Source => has_region(RegionKind::Source),
             Self::Material => has_region(RegionKind::Material),
+            Self::Layer => has_region(RegionKind::Interior),
             Self::PointSource => has_point(PointKind::Source),
             Self::Receiver => has_point(PointKind::Receiver),
             Self::Underlay(_) => underlay.is_some(),

@@ -93,11 +93,11 @@ pub(super) fn draw_edge(
     }
 }
 
-/// Draws the outlines of all regions, sources first.
+/// Draws the outlines of all regions, the interior between absorbing layers first.
 pub(super) fn draw_regions(canvas: &mut Canvas<'_>, picture: &FieldPicture) {
     let (plate, zoom) = (canvas.layout.plate, canvas.layout.zoom);
     let to_pixels = to_pixels_of(canvas.layout, picture);
-    for kind in [RegionKind::Source, RegionKind::Material] {
+    for kind in [RegionKind::Interior, RegionKind::Source, RegionKind::Material] {
         for region in picture.regions.iter().filter(|region| region.kind == kind) {
             let points: Vec<[f64; 2]> = outline(region.shape).into_iter().map(&to_pixels).collect();
             draw_outline(canvas.image, plate, &points, kind, zoom);
@@ -146,10 +146,13 @@ pub(super) fn draw_outline(
     let (ink, rim) = match kind {
         RegionKind::Source => ([255; 3], [0; 3]),
         RegionKind::Material => ([0; 3], [255; 3]),
+        RegionKind::Interior => ([110; 3], [255; 3]),
     };
+    // The edges of layers are not parts of the medium, so they are thin.
+    let radius = if kind == RegionKind::Interior { 0.6 * radius } else { radius };
     for (radius, colour, opacity) in [(1.9 * radius, rim, 0.75), (radius, ink, 1.0)] {
         match kind {
-            RegionKind::Source => mask.draw_polyline(points, radius),
+            RegionKind::Source | RegionKind::Interior => mask.draw_polyline(points, radius),
             RegionKind::Material => mask.draw_dashes(points, radius, 5.0 * zoom, 5.0 * zoom),
         }
         image.paint_mask(&mask, colour, opacity);

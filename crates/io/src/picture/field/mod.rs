@@ -103,6 +103,8 @@ pub enum RegionKind {
     /// Region of another material, outlined by black dashes. Where it is also a source, the dashes
     /// are on the white line.
     Material,
+    /// Region in which waves are not absorbed, outlined by a thin grey line.
+    Interior,
 }
 
 /// Symbol at a point of the plate. Points outside the plate are not drawn.

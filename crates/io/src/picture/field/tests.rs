@@ -228,6 +228,10 @@ fn outlines_are_at_the_regions() {
     let regions = vec![
         mark(RegionShape::Disc { centre: [0.25, 0.25], radius: 0.125 }, RegionKind::Source),
         mark(RegionShape::Rectangle { corner: [0.5, 0.125], size: [0.25, 0.25] }, RegionKind::Material),
+        mark(
+            RegionShape::Rectangle { corner: [0.0625, 0.03125], size: [0.875, 0.4375] },
+            RegionKind::Interior,
+        ),
         // Outside and invalid regions draw nothing.
         mark(RegionShape::Disc { centre: [7.0, -3.0], radius: 1.0 }, RegionKind::Source),
         mark(RegionShape::Disc { centre: [f64::NAN, 0.0], radius: f64::INFINITY }, RegionKind::Material),
@@ -247,6 +251,10 @@ fn outlines_are_at_the_regions() {
     let side: Vec<_> = (0..200).map(|k| at(0.5 + 0.25 * f64::from(k) / 200.0, 0.125)).collect();
     let black = side.iter().filter(|c| c.iter().all(|&v| v < 40)).count();
     assert!((50..150).contains(&black), "{black} of 200");
+    // The grey line between the absorbing layers.
+    for (x, y) in [(0.0625, 0.25), (0.9375, 0.25), (0.7, 0.46875)] {
+        assert!(is_near(at(x, y), [110; 3], 60), "({x}, {y}): {:?}", at(x, y));
+    }
     for (x, y) in [(0.25, 0.25), (0.625, 0.25), (0.9, 0.4)] {
         let expected = picture.colours.srgb_colour(((x + 2.0 * y / 0.5) / 3.0) as f32);
         assert!(is_near(at(x, y), expected, 6), "({x}, {y})");
