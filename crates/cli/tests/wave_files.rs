@@ -80,6 +80,19 @@ fn fields_of_a_run_have_the_coordinates_of_its_case() {
         let place = |key: &str, axis: usize| row[key][axis].as_f64().unwrap();
         assert_eq!(place("position", 0), 20.0 * place("node", 0));
     }
+    let read = |name: &str| {
+        let (data, labels) =
+            orrery_io::read_volume_vti(&dir.path(name), &orrery_io::Limits::default()).unwrap();
+        (data.nodes, labels.frame.unwrap().spacing[..2].to_vec(), labels.unit)
+    };
+    let stdout = dir.stdout_of(&["convert", "a/snapshots/snapshot_004.npy", "b.vti"]);
+    assert!(!stdout.contains("spacing of 1"), "{stdout}");
+    assert_eq!(read("b.vti"), ([31, 21, 1], vec![20.0, 20.0], Some("Pa".to_owned())));
+    // A file outside of the folder of the run has no spacing.
+    dir.write("c.npy", dir.bytes("a/snapshots/snapshot_004.npy"));
+    let stdout = dir.stdout_of(&["convert", "c.npy", "c.vti"]);
+    assert!(stdout.contains("with a spacing of 1, since the input has none"), "{stdout}");
+    assert_eq!(read("c.vti").1, [1.0, 1.0]);
     let stdout = text(&dir.orrery(&["analyze", "a", "--force"]).stdout);
     assert!(stdout.starts_with("5 fields, unit Pa\n") && stdout.contains(", x = "), "{stdout}");
     assert!(!stdout.contains("heat"), "{stdout}");

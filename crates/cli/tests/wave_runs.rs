@@ -124,6 +124,21 @@ fn velocities_are_read_from_segy() {
     dir.run("model.toml", "model", &["wave.shot=7"]);
     dir.run("layers.toml", "layers", &["wave.shot=7"]);
     assert_eq!(dir.bytes("model/seismograms.npy"), dir.bytes("layers/seismograms.npy"));
+    // A grid with other spacings. Before, the file was stretched.
+    for (key, axis, found) in [("hx", "x", "5 m between traces"), ("hy", "y", "5 m from the sample interval")]
+    {
+        let set = format!("grid.{key}=10 m");
+        // hy is hx unless it is given.
+        let sets =
+            [["--set", &set], ["--set", if key == "hx" { "grid.hy=5 m" } else { "grid.hx=5 m" }]].concat();
+        let output =
+            dir.orrery(&[&["run", "model.toml", "--set", "wave.shot=7", "--out", "x"][..], &sets].concat());
+        let message = String::from_utf8(output.stderr).unwrap();
+        let expected =
+            format!("model.sgy: spacing along {axis}: got {found}, expected grid.h{axis} = 10; set the grid");
+        assert!(message.contains(&expected), "{message}");
+        assert!(!dir.path("x").exists());
+    }
     // A file with another shape.
     let output =
         dir.orrery(&["run", "model.toml", "--set", "grid.nx=42", "--set", "wave.shot=7", "--out", "x"]);

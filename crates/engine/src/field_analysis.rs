@@ -167,6 +167,15 @@ pub fn analyze_model(path: &Path, model: FieldFile) -> Result<FieldRow, EngineEr
     measure(path, model, &RunOfFolder { labels: None, fields: RunFields::Other })
 }
 
+/// Adds the spacing and the unit that the run of a file has in its case. The file must be a snapshot in
+/// the folder of the run, with the nodes of its case.
+pub fn add_labels_of_run(path: &Path, field: &mut FieldFile) {
+    let run = RunOfFolder::find(path.parent().unwrap_or(Path::new("")));
+    if let Some(grid) = run.fields.grid(field.data.nodes) {
+        grid.add_to(&mut field.labels);
+    }
+}
+
 /// Returns true if both units are known and differ.
 fn differ(a: &Option<String>, b: &Option<String>) -> bool {
     a.is_some() && b.is_some() && a != b
@@ -233,6 +242,12 @@ impl RunFields {
 }
 
 impl RunGrid {
+    /// Adds the frame and the unit to labels that have none.
+    fn add_to(&self, labels: &mut FieldLabels<3>) {
+        labels.frame = labels.frame.or(Some(self.frame));
+        labels.unit = labels.unit.take().or_else(|| Some(self.unit.clone()).filter(|unit| !unit.is_empty()));
+    }
+
     fn of_heat(heat: &HeatCase) -> Self {
         let Grid { nx, ny, hx, hy } = heat.grid;
         let frame = FieldFrame { origin: [0.0; 3], spacing: [hx, hy, 1.0] };
@@ -257,9 +272,8 @@ fn measure(path: &Path, mut field: FieldFile, run: &RunOfFolder) -> Result<Field
     let axes = field.axis_count();
     let grid = run.grid(field.data.nodes);
     let labels = &mut field.labels;
-    if let Some(RunGrid { frame, unit, .. }) = grid {
-        labels.frame = labels.frame.or(Some(*frame));
-        labels.unit = labels.unit.take().or_else(|| Some(unit.clone()).filter(|unit| !unit.is_empty()));
+    if let Some(grid) = grid {
+        grid.add_to(labels);
     }
     let may_have_heat = axes == 2 && matches!(run, RunFields::Unknown | RunFields::Heat(..));
     let uniform = Some(HeatCapacity::Uniform(1.0));

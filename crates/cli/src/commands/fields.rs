@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use orrery_engine::field_analysis::add_labels_of_run;
 use orrery_io::picture::write_png;
 use orrery_io::{
     FieldFile, FieldFormat, Limits, Window, format_bytes, read_field, render_field_file, write_field,
@@ -129,7 +130,9 @@ pub fn problems(non_finite: usize, time: Option<f64>) -> Vec<String> {
 pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
     refuse_flags(arguments, "is a field", &["--window", "--stride"])?;
     let format = output_format(arguments, "a field")?;
-    let field = read_field(&arguments.input, &arguments.memory.limits()).map_err(Failure::Input)?;
+    let mut field = read_field(&arguments.input, &arguments.memory.limits()).map_err(Failure::Input)?;
+    // An NPY file has no spacing. The case of its run has it.
+    add_labels_of_run(&arguments.input, &mut field);
     write_converted(arguments, field, format)
 }
 

@@ -7,9 +7,9 @@ use orrery_device::Device;
 use orrery_fields::pixel_mean_bytes;
 use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{TimeDispersion, Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
-use orrery_io::{Limits, format_bytes};
-use orrery_model::Precision;
-use orrery_model::wave::Wavelet;
+use orrery_io::{Fault, IoError, Limits, format_bytes};
+use orrery_model::wave::{AXIS_NAMES, WaveGrid, Wavelet};
+use orrery_model::{Precision, short_number};
 use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
 
@@ -187,7 +187,7 @@ fn read_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result<Wave
     let mut velocity = match &wave.velocity {
         VelocitySource::Model(model) => Velocity::from_model(model, &wave.grid).map_err(refused)?,
         VelocitySource::File(path) => {
-            Velocity::Field(read_velocity(&case.folder.join(path), wave.grid.nodes, files)?)
+            Velocity::Field(read_velocity(&case.folder.join(path), &wave.grid, files)?)
         }
     };
     if !wave.regions.is_empty() {
@@ -214,18 +214,52 @@ fn problem_origin(case: &Case, wave: &WaveCase) -> String {
     }
 }
 
-fn read_velocity(path: &Path, expected: [usize; 3], files: &InputFiles) -> Result<Vec<f64>, EngineError> {
+fn read_velocity(path: &Path, grid: &WaveGrid, files: &InputFiles) -> Result<Vec<f64>, EngineError> {
     let is_segy = path
         .extension()
         .is_some_and(|extension| ["sgy", "segy"].iter().any(|name| extension.eq_ignore_ascii_case(name)));
-    let data = match is_segy {
-        true => files.model_segy(path)?.data,
-        false => files.volume_npy(path)?,
+    let (data, spacing) = match is_segy {
+        true => {
+            let model = files.model_segy(path)?;
+            (model.data, model.spacing)
+        }
+        false => (files.volume_npy(path)?, [None; 3]),
     };
-    if data.nodes != expected {
-        return Err(EngineError::VolumeShape { path: path.to_owned(), found: data.nodes, expected });
+    if data.nodes != grid.nodes {
+        return Err(EngineError::VolumeShape {
+            path: path.to_owned(),
+            found: data.nodes,
+            expected: grid.nodes,
+        });
     }
+    check_spacing(path, grid, spacing)?;
     Ok(data.values)
+}
+
+/// Fails if the spacing of a file of velocities differs from that of the grid.
+fn check_spacing(path: &Path, grid: &WaveGrid, spacing: [Option<f64>; 3]) -> Result<(), EngineError> {
+    /// Traces store coordinates and intervals as whole numbers, often of millimetres.
+    const ROUNDING: f64 = 5e-4;
+    for (axis, expected) in grid.used_spacings().iter().enumerate() {
+        let Some(found) = spacing[axis] else { continue };
+        // The negation includes NaN.
+        if !((found - expected).abs() <= 1e-3 * expected + ROUNDING) {
+            let name = AXIS_NAMES[axis];
+            let origin =
+                if axis == grid.depth_axis() { "from the sample interval" } else { "between traces" };
+            let fault = Fault::malformed(
+                format!("spacing along {name}"),
+                format!("{} m {origin}", short_number(found)),
+                format!(
+                    "grid.h{name} = {}; set the grid to that of the file, or write an NPY file, which has no spacing, with \
+                     orrery convert",
+                    short_number(*expected)
+                ),
+            );
+            return Err(EngineError::Input(IoError { path: path.to_owned(), fault }));
+        }
+    }
+    Ok(())
 }
 
 /// Velocity in a wall, relative to the smallest velocity elsewhere.

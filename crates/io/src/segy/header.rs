@@ -68,6 +68,10 @@ pub mod trace {
     pub const TIME_SCALAR: usize = 215;
 }
 
+/// Code of feet in the field of the unit of length, and their length in metres.
+const FEET: i16 = 2;
+const FOOT: f64 = 0.3048;
+
 /// Byte order of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
@@ -160,6 +164,8 @@ pub struct Layout {
     pub interval: f64,
     /// 16-bit interval, which trace headers repeat.
     pub short_interval: u16,
+    /// Metres per unit of length: that of a foot if the file says so, and 1 otherwise.
+    pub length_unit: f64,
     /// Number of traces, at least 1.
     pub traces: u64,
     /// Offset of the first trace in the file.
@@ -225,6 +231,7 @@ impl Layout {
             short_samples,
             interval,
             short_interval,
+            length_unit: if header.i16(binary::LENGTH_UNIT) == FEET { FOOT } else { 1.0 },
             traces: data_bytes / trace_bytes,
             start,
         })

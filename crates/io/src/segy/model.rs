@@ -14,7 +14,7 @@ pub struct SegyModel {
     /// One value per node. The last axis is depth: a section has nodes along x and y = depth, and
     /// one along z.
     pub data: VolumeData,
-    /// Distances of nodes along x, y and z, where the file has them.
+    /// Distances of nodes along x, y and z in metres, where the file has them.
     pub spacing: [Option<f64>; 3],
 }
 
@@ -26,7 +26,8 @@ pub struct SegyModel {
 ///
 /// The spacing along x and y follows from the coordinates of the ensemble (bytes 181 to 188) or
 /// else of the receivers (81 to 88). Traces that are not equidistant are refused. The spacing along
-/// depth is a thousandth of the sample interval, as depth sections have it in millimetres.
+/// depth is a thousandth of the sample interval, as depth sections have it in millimetres. Files in
+/// feet are converted to metres.
 pub fn read_model_segy(path: &Path, limits: &Limits) -> Result<SegyModel, IoError> {
     read_model_segy_hashed(path, limits).map(|(model, _)| model)
 }
@@ -47,15 +48,16 @@ pub fn build_model(traces: Traces) -> Result<SegyModel, Fault> {
         }
     }
     let along_x = columns / lines;
-    let dz = Some(1e-3 * layout.interval);
-    let dx = spacing(&heads, &order[..along_x])?;
+    let metres = |spacing: f64| spacing * layout.length_unit;
+    let dz = Some(metres(1e-3 * layout.interval));
+    let dx = spacing(&heads, &order[..along_x])?.map(metres);
     let precision = layout.format.precision();
     if lines == 1 {
         let data = VolumeData { nodes: [columns, depths, 1], precision, values };
         return Ok(SegyModel { data, spacing: [dx, dz, None] });
     }
     let first_of_lines: Vec<usize> = order.iter().copied().step_by(along_x).collect();
-    let dy = spacing(&heads, &first_of_lines)?;
+    let dy = spacing(&heads, &first_of_lines)?.map(metres);
     let data = VolumeData { nodes: [along_x, lines, depths], precision, values };
     Ok(SegyModel { data, spacing: [dx, dy, dz] })
 }

@@ -96,7 +96,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 Kind::File,
                 "none",
                 "NPY file with the velocity of each node: shape (ny, nx), or (nz, ny, nx) in three dimensions. Or a \
-                 SEG-Y file with one trace per column of nodes along the depth.",
+                 SEG-Y file with one trace per column of nodes along the depth, whose spacings must be those of the grid: \
+                 a sample interval of 5000 µs is 5 m.",
             ),
             key("precision", Kind::Word(&PRECISIONS), "single", "Floating-point precision."),
             key("unit", Kind::Text, "", "Unit of the field in tables and images, such as \"Pa\"."),
