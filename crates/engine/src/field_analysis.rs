@@ -169,8 +169,8 @@ pub fn analyze_model(path: &Path, model: FieldFile) -> Result<FieldRow, EngineEr
 
 /// Adds the spacing and the unit that the run of a file has in its case. The file must be a snapshot in
 /// the folder of the run, with the nodes of its case.
-pub fn add_labels_of_run(path: &Path, field: &mut FieldFile) {
-    let run = RunOfFolder::find(path.parent().unwrap_or(Path::new("")));
+pub fn add_labels_of_run(path: &Path, field: &mut FieldFile, limits: &Limits) {
+    let run = RunOfFolder::find(path.parent().unwrap_or(Path::new("")), limits);
     if let Some(grid) = run.fields.grid(field.data.nodes) {
         grid.add_to(&mut field.labels);
     }

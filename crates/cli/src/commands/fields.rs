@@ -130,9 +130,10 @@ pub fn problems(non_finite: usize, time: Option<f64>) -> Vec<String> {
 pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
     refuse_flags(arguments, "is a field", &["--window", "--stride"])?;
     let format = output_format(arguments, "a field")?;
-    let mut field = read_field(&arguments.input, &arguments.memory.limits()).map_err(Failure::Input)?;
+    let limits = arguments.memory.limits();
+    let mut field = read_field(&arguments.input, &limits).map_err(Failure::Input)?;
     // An NPY file has no spacing. The case of its run has it.
-    add_labels_of_run(&arguments.input, &mut field);
+    add_labels_of_run(&arguments.input, &mut field, &limits);
     write_converted(arguments, field, format)
 }
 

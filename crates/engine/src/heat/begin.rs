@@ -5,6 +5,7 @@ use orrery_fields::heat::{Conductivity, HeatDeviceSetup, HeatField, HeatProblem}
 use orrery_io::format_bytes;
 
 use super::node_count;
+use super::placement::placement_warnings;
 use super::rounding::RoundingScale;
 use super::start::{build_problem, initial_values};
 use super::system::{HeatSystem, PlateFacts, device_bytes};
@@ -35,6 +36,9 @@ pub(crate) fn start(
     case.time.start = Some(time);
     report(RunEvent::Device(&selected));
     if let Some(warning) = RoundingScale::of(&case, &problem).and_then(|rounding| rounding.start_warning()) {
+        report(RunEvent::InputWarning(&warning));
+    }
+    for warning in placement_warnings(&case, heat) {
         report(RunEvent::InputWarning(&warning));
     }
     let device = selected.device.as_ref();

@@ -2,11 +2,13 @@
 //!
 //! `start` builds the problem of a case and `begin` the system that starts with it. `columns` reads
 //! it from checkpoints, `record` describes the table, `solution` has the known solution of a sine
-//! mode, `rounding` warns where single precision is too coarse, and `painter` draws images.
+//! mode, `rounding` warns where single precision is too coarse, `placement` about regions without
+//! nodes, and `painter` draws images.
 
 mod begin;
 mod columns;
 mod painter;
+mod placement;
 mod record;
 mod rounding;
 mod solution;
