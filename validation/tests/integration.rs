@@ -1,6 +1,7 @@
 //! Physics tests of whole simulations. README.md lists their results. Every file of this folder is
 //! a module, except for golden.rs.
 
+mod close_binary;
 mod collapse;
 mod conservation;
 mod determinism;

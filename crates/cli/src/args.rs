@@ -418,7 +418,7 @@ impl ValueEnum for PrecisionFlag {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self.0 {
             Precision::Single => "f32",
-            Precision::Mixed => "f32 products, f64 differences and sums",
+            Precision::Mixed => "f32 products, differences of near pairs and sums in f64",
             Precision::Double => "f64",
         };
         Some(PossibleValue::new(self.0.as_str()).help(help))

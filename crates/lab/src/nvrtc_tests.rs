@@ -65,7 +65,7 @@ struct LocalMemory {
     reason: &'static str,
 }
 
-const ALLOWED_LOCAL_MEMORY: [LocalMemory; 18] = [
+const ALLOWED_LOCAL_MEMORY: [LocalMemory; 20] = [
     LocalMemory {
         file: "arithmetic.cu",
         kernel: "run_chains",
@@ -142,6 +142,20 @@ const ALLOWED_LOCAL_MEMORY: [LocalMemory; 18] = [
         definitions: &["PRECISION=1", "ORDER=2", "MIN_BLOCKS_PER_SM=32"],
         max_bytes: 8,
         reason: "as in single precision",
+    },
+    LocalMemory {
+        file: "walk.cu",
+        kernel: "walk",
+        definitions: &["PRECISION=1", "ORDER=1", "MIN_BLOCKS_PER_SM=32"],
+        max_bytes: 8,
+        reason: "as with quadrupoles; only with potentials and the relative acceptance",
+    },
+    LocalMemory {
+        file: "walk.cu",
+        kernel: "walk",
+        definitions: &["PRECISION=2", "ORDER=2", "MIN_BLOCKS_PER_SM=28", "UNROLL_BODIES=16"],
+        max_bytes: 8,
+        reason: "two registers, with potentials; a candidate of the tuner, not a default",
     },
     LocalMemory {
         file: "walk.cu",

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum Precision {
     /// f32 coordinates, products and sums.
     Single,
-    /// f32 products of coordinates relative to a nearby centre, which is subtracted in f64. Sums in
-    /// f64.
+    /// f32 products. Coordinates are relative to a nearby centre, which is subtracted in f64, and
+    /// differences of near pairs are taken in f64. Sums in f64.
     #[default]
     Mixed,
     /// f64 throughout.

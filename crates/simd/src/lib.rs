@@ -155,6 +155,10 @@ mod tests {
         // SAFETY: all indices are below 40.
         let found = lanes(unsafe { S::gathered_difference(5, &others, &indices) });
         assert_eq!(found, (0..n).map(|k| expected(5, indices[k] as usize)).collect::<Vec<_>>());
+        // The numbers are equal in f32, their differences are not.
+        let close: Vec<f64> = (0..20).map(|k| 1.0 + f64::from(k) * 2f64.powi(-40)).collect();
+        let found = lanes(S::from_differences(&close[1..], 1.0));
+        assert_eq!(found, (0..n).map(|k| (k + 1) as f32 * 2f32.powi(-40)).collect::<Vec<_>>());
         // Halves are rounded to even numbers, for both signs.
         let halves: Vec<f32> = (0..16).map(|k| k as f32 - 7.5).collect();
         let rounded: i32 = halves[..n].iter().map(|x| x.round_ties_even() as i32).sum();

@@ -117,6 +117,11 @@ unsafe impl SingleVector for F32s {
         Self(std::array::from_fn(|k| own.wrapping_sub(others[indices[k] as usize]) as f32))
     }
     #[inline(always)]
+    fn from_differences(others: &[f64], own: f64) -> Self {
+        let others = &others[..8];
+        Self(std::array::from_fn(|k| (others[k] - own) as f32))
+    }
+    #[inline(always)]
     fn add_rounded(self, sums: Self::Integers) -> Self::Integers {
         std::array::from_fn(|k| sums[k].wrapping_add(self.0[k].round_ties_even() as i32))
     }

@@ -233,6 +233,17 @@ unsafe impl SingleVector for Avx2F32 {
         }
     }
     #[inline(always)]
+    fn from_differences(others: &[f64], own: f64) -> Self {
+        assert!(others.len() >= 8);
+        // SAFETY: see above.
+        unsafe {
+            let own = _mm256_set1_pd(own);
+            let low = _mm256_sub_pd(_mm256_loadu_pd(others.as_ptr()), own);
+            let high = _mm256_sub_pd(_mm256_loadu_pd(others.as_ptr().add(4)), own);
+            Self(_mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low)))
+        }
+    }
+    #[inline(always)]
     fn add_rounded(self, sums: __m256i) -> __m256i {
         // SAFETY: see above.
         unsafe { _mm256_add_epi32(sums, _mm256_cvtps_epi32(self.0)) }
@@ -287,6 +298,17 @@ unsafe impl SingleVector for Avx512F32 {
             let indices = _mm512_loadu_si512(indices.as_ptr().cast());
             let others = _mm512_i32gather_epi32::<4>(indices, others.as_ptr());
             Self(_mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32(own), others)))
+        }
+    }
+    #[inline(always)]
+    fn from_differences(others: &[f64], own: f64) -> Self {
+        assert!(others.len() >= 16);
+        // SAFETY: see above.
+        unsafe {
+            let own = _mm512_set1_pd(own);
+            let low = _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_loadu_pd(others.as_ptr()), own));
+            let high = _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_loadu_pd(others.as_ptr().add(8)), own));
+            Self(_mm512_insertf32x8::<1>(_mm512_castps256_ps512(low), high))
         }
     }
     #[inline(always)]

@@ -68,9 +68,9 @@ impl Scaling {
 
     /// Appends the bodies `range` to `list`, in the frame around `centre`.
     #[inline(always)]
-    pub fn append_bodies<R: Real>(
+    pub fn append_bodies<P: Real, M: Real>(
         &self,
-        list: &mut BodyList<R>,
+        list: &mut BodyList<P, M>,
         position: &Vec3s,
         mass: &[f64],
         range: std::ops::Range<usize>,
@@ -79,9 +79,9 @@ impl Scaling {
         for (c, column) in [&position.x, &position.y, &position.z].into_iter().enumerate() {
             let shift = centre[c];
             list.position[c]
-                .extend(column[range.clone()].iter().map(|&x| R::from_f64((x - shift) * self.length)));
+                .extend(column[range.clone()].iter().map(|&x| P::from_f64((x - shift) * self.length)));
         }
-        list.mass.extend(mass[range].iter().map(|&m| R::from_f64(m * self.mass)));
+        list.mass.extend(mass[range].iter().map(|&m| M::from_f64(m * self.mass)));
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! M/ρ² is computed first. A factor of length^−7 would leave the range of f32 for small cells.
 
-use orrery_simd::{MAX_LANES, Real, Vector};
+use orrery_simd::{MAX_LANES, Real, SingleVector, Vector};
 
 use crate::law::gravity::{force_factor, force_weight, refined_inv_rho, softened_square};
 
@@ -23,14 +23,18 @@ pub type LaneSums = [[f64; MAX_LANES]; 4];
 /// Sums before the first term.
 pub const ZERO_SUMS: LaneSums = [[0.0; MAX_LANES]; 4];
 
-/// Bodies as sources. All columns have the same length, after padding a multiple of `MAX_LANES`.
+/// Bodies as sources, with coordinates of type `P` and masses of type `M`. All columns have the same
+/// length, after padding a multiple of `MAX_LANES`.
 #[derive(Clone, Debug, Default)]
-pub struct BodyList<R> {
+pub struct BodyList<P, M = P> {
     /// Coordinates x, y, z.
-    pub position: [Vec<R>; 3],
+    pub position: [Vec<P>; 3],
     /// Masses.
-    pub mass: Vec<R>,
+    pub mass: Vec<M>,
 }
+
+/// Bodies near their targets, for [`add_near_bodies`].
+pub type NearBodyList = BodyList<f64, f32>;
 
 /// Cells as sources. All columns have the same length, a multiple of `MAX_LANES`.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +47,7 @@ pub struct CellList<R> {
     pub second: [Vec<R>; 6],
 }
 
-impl<R: Real> BodyList<R> {
+impl<P: Real, M: Real> BodyList<P, M> {
     /// Removes all bodies and keeps the memory.
     pub fn clear(&mut self) {
         self.position.iter_mut().for_each(Vec::clear);
@@ -54,8 +58,8 @@ impl<R: Real> BodyList<R> {
     /// target.
     pub fn pad_to_lanes(&mut self, outside: f64) {
         let padded = self.mass.len().next_multiple_of(MAX_LANES);
-        self.position.iter_mut().for_each(|column| column.resize(padded, R::from_f64(outside)));
-        self.mass.resize(padded, R::default());
+        self.position.iter_mut().for_each(|column| column.resize(padded, P::from_f64(outside)));
+        self.mass.resize(padded, M::default());
     }
 }
 
@@ -116,6 +120,45 @@ fn lane_indices<V: Vector>() -> V {
     V::load(&indices)
 }
 
+/// Adds the attraction of one register of sources with masses `m` at distances `d` to `acc`. With
+/// `SELF`, leaves out the lane whose index is `self_lane`.
+#[inline(always)]
+fn add_pair<V: Vector, const POTENTIAL: bool, const SELF: bool>(
+    d: [V; 3],
+    m: V,
+    eps2: V,
+    lane_indices: V,
+    self_lane: f64,
+    acc: &mut [V; 4],
+) {
+    let rho2 = softened_square(d, eps2);
+    let mut inv_rho_estimate = rho2.rsqrt_estimate();
+    if SELF {
+        inv_rho_estimate = inv_rho_estimate.zero_where_equal(lane_indices, splat_f64(self_lane));
+    }
+    let weight = force_weight(m, rho2, inv_rho_estimate);
+    for c in 0..3 {
+        acc[c] = d[c].mul_add(weight, acc[c]);
+    }
+    if POTENTIAL {
+        let inv_rho = refined_inv_rho(rho2, inv_rho_estimate);
+        acc[3] = m.neg_mul_add(inv_rho, acc[3]);
+    }
+}
+
+/// Adds the registers of `T` targets to their sums.
+#[inline(always)]
+fn add_to_sums<V: Vector, const T: usize, const POTENTIAL: bool>(acc: &[[V; 4]; T], sums: &mut [LaneSums]) {
+    for k in 0..T {
+        for c in 0..3 {
+            acc[k][c].add_to_lane_sums(&mut sums[k][c], force_factor::<V>());
+        }
+        if POTENTIAL {
+            acc[k][3].add_to_lane_sums(&mut sums[k][3], 1.0);
+        }
+    }
+}
+
 /// Adds the attraction of the bodies in `list` on `targets` to `sums`.
 ///
 /// With `SELF`, target k is the body `first_target + k` of the list, if the list has such an entry,
@@ -142,30 +185,43 @@ pub fn add_bodies<V: Vector, const T: usize, const POTENTIAL: bool, const SELF: 
         let m = V::load(&mass[first_source..]);
         for k in 0..T {
             let d = difference(source, target[k]);
-            let rho2 = softened_square(d, eps2);
-            let mut inv_rho_estimate = rho2.rsqrt_estimate();
-            if SELF {
-                let self_lane = (first_target - first_source as isize) as f64 + k as f64;
-                inv_rho_estimate = inv_rho_estimate.zero_where_equal(lane_indices, splat_f64(self_lane));
-            }
-            let weight = force_weight(m, rho2, inv_rho_estimate);
+            let self_lane = (first_target - first_source as isize) as f64 + k as f64;
+            add_pair::<V, POTENTIAL, SELF>(d, m, eps2, lane_indices, self_lane, &mut acc[k]);
+        }
+    }
+    add_to_sums::<V, T, POTENTIAL>(&acc, sums);
+}
+
+/// Does [`add_bodies`] with `SELF` for bodies near the targets: differences of coordinates are taken
+/// in f64 and then rounded to f32, so they are correct however near the bodies are.
+#[inline(always)]
+pub fn add_near_bodies<V: SingleVector, const T: usize, const POTENTIAL: bool>(
+    targets: &[[f64; 3]; T],
+    list: &NearBodyList,
+    eps2: f32,
+    first_target: isize,
+    sums: &mut [LaneSums],
+) {
+    let n = list.mass.len();
+    let position = [&list.position[0][..n], &list.position[1][..n], &list.position[2][..n]];
+    let mass = &list.mass[..n];
+    let eps2 = V::splat(eps2);
+    let zero = splat_f64::<V>(0.0);
+    let mut acc = [[zero; 4]; T];
+    let lane_indices = lane_indices::<V>();
+
+    for first_source in (0..n).step_by(V::LANES) {
+        let m = V::load(&mass[first_source..]);
+        for k in 0..T {
+            let mut d = [zero; 3];
             for c in 0..3 {
-                acc[k][c] = d[c].mul_add(weight, acc[k][c]);
+                d[c] = V::from_differences(&position[c][first_source..], targets[k][c]);
             }
-            if POTENTIAL {
-                let inv_rho = refined_inv_rho(rho2, inv_rho_estimate);
-                acc[k][3] = m.neg_mul_add(inv_rho, acc[k][3]);
-            }
+            let self_lane = (first_target - first_source as isize) as f64 + k as f64;
+            add_pair::<V, POTENTIAL, true>(d, m, eps2, lane_indices, self_lane, &mut acc[k]);
         }
     }
-    for k in 0..T {
-        for c in 0..3 {
-            acc[k][c].add_to_lane_sums(&mut sums[k][c], force_factor::<V>());
-        }
-        if POTENTIAL {
-            acc[k][3].add_to_lane_sums(&mut sums[k][3], 1.0);
-        }
-    }
+    add_to_sums::<V, T, POTENTIAL>(&acc, sums);
 }
 
 /// Adds the attraction of the cells in `list` on `targets` to `sums`.

@@ -9,6 +9,7 @@ mod frame;
 pub mod jerk;
 mod kernels;
 mod memory;
+mod near;
 pub mod reference;
 pub mod rungs;
 pub mod tree;
@@ -170,6 +171,8 @@ impl Default for Acceptance {
     }
 }
 
+#[cfg(test)]
+mod close_pairs;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

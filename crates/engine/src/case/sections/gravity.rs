@@ -18,7 +18,7 @@ const ACCEPTANCES: &Words<bool> = &[
 ];
 const PRECISIONS: &Words<Precision> = &[
     (Precision::Single.as_str(), Precision::Single, "f32"),
-    (Precision::Mixed.as_str(), Precision::Mixed, "f32 products, f64 differences and sums"),
+    (Precision::Mixed.as_str(), Precision::Mixed, "f32 products, differences of near pairs and sums in f64"),
     (Precision::Double.as_str(), Precision::Double, "f64"),
 ];
 

@@ -6,7 +6,7 @@
 //!
 //! Targets are divided into blocks. Each block is paired with all sources, one tile at a time. The
 //! tile is converted to the frame of the block (`frame`) and stays in the L1 cache for all targets
-//! of the block.
+//! of the block. `mixed` describes mixed precision.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -16,11 +16,12 @@ use orrery_model::Precision;
 use orrery_simd::{InstructionSet, Real, SimdKernel, SingleVector, Vector, dispatch, sum_lanes};
 use rayon::prelude::*;
 
+use super::mixed::share_in_curve_order;
 use crate::share::SharedEvaluation;
 use crate::solver::frame::{Scaling, collect_forces};
 use crate::solver::kernels::{BodyList, LaneSums, ZERO_SUMS, add_bodies};
 use crate::solver::{CpuMemory, Forces, Problem, on_one_rank, split_results};
-use crate::tree::{Cube, groups_within, next_group_start};
+use crate::tree::Cube;
 
 /// Arithmetic, instruction set and tuning parameters of the CPU solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -189,33 +190,6 @@ fn sum_in_user_order<R: Real>(
     sum_blocks::<R>(problem, strategy, scaling, blocks, results);
 }
 
-/// Sums the forces on the targets of this rank with compact blocks of bodies that are consecutive
-/// along the Morton curve.
-fn share_in_curve_order(
-    problem: &Problem,
-    strategy: &DirectCpuStrategy,
-    evaluation: SharedEvaluation<'_>,
-    memory: &mut CpuMemory,
-    forces: &mut Forces,
-) -> Result<(), ClusterError> {
-    let CpuMemory { tree, groups, results, .. } = memory;
-    tree.rebuild(problem.position, problem.mass, strategy.block);
-    tree.find_groups(strategy.block, groups);
-    let scaling = Scaling::new(&tree.cube, problem.mass.iter().sum(), problem.eps);
-    results.resize(problem.mass.len(), [0.0; 4]);
-    let parts = evaluation.divide(results.len(), |body| next_group_start(groups, body));
-    let start = Instant::now();
-    let blocks = groups_within(groups, parts.own()).iter().map(|group| Block {
-        targets: group.bodies.clone(),
-        centre: scaling.frame_centre(strategy.precision, group.centre),
-    });
-    let sorted = Problem { position: &tree.position, mass: &tree.mass, ..*problem };
-    sum_blocks::<f32>(&sorted, strategy, &scaling, blocks, &mut results[parts.own()]);
-    evaluation.complete(start.elapsed().as_secs_f64(), results, &parts)?;
-    collect_forces(problem, &scaling, results, |body| tree.rank(body), forces);
-    Ok(())
-}
-
 /// Computes the scaled sums (acceleration and potential) of the targets of all blocks, in the order
 /// of the blocks. `results` has one element per target.
 fn sum_blocks<R: Real>(
@@ -235,6 +209,19 @@ fn sum_blocks<R: Real>(
     } else {
         work.collect::<Vec<_>>().into_par_iter().for_each_init(Scratch::default, sum_block);
     }
+}
+
+/// Computes the scaled sums of `targets` in f64. `results` has one element per target.
+pub(super) fn sum_block_in_double(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    scaling: &Scaling,
+    targets: Range<usize>,
+    results: &mut [[f64; 4]],
+) {
+    let block = Block { targets, centre: scaling.frame_centre(Precision::Double, [0.0; 3]) };
+    let scratch = &mut Scratch::<f64>::default();
+    dispatch(strategy.set, BlockSum { problem, tile: strategy.tile, scaling, block, scratch, results });
 }
 
 /// Buffers of a thread, reused from block to block.

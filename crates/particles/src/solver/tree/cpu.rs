@@ -11,24 +11,25 @@
 //!   of the quadrupole). In the form r ≥ (M l³)^{1/5} (G / alpha |a|)^{1/5} it costs one product
 //!   more than the geometric test.
 //!
+//! Cells that are near the group's box compared with its size are opened as well (`near`).
+//!
 //! Accepted cells and the bodies of opened leaves are copied into lists in the group's frame, and
 //! the lists are summed with SIMD (`kernels`). Per target, a cell costs about 40 operations and a
 //! body 18. With a million bodies and an rms error of 1e-3, each body interacts with about 600
 //! cells and 700 bodies.
 
-use std::ops::Range;
 use std::time::Instant;
 
 use orrery_cluster::ClusterError;
 use orrery_model::{Precision, Vec3s};
-use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, SingleVector, Vector, dispatch, sum_lanes};
+use orrery_simd::{InstructionSet, MAX_LANES, Real, dispatch};
 use rayon::prelude::*;
 
+use super::group_sum::{GroupSum, GroupTask, Scratch};
 use crate::settings::{Acceptance, MAX_THETA};
 use crate::share::SharedEvaluation;
 use crate::solver::direct::MIXED_MIN_BODIES;
 use crate::solver::frame::{Scaling, collect_forces};
-use crate::solver::kernels::{BodyList, CellList, ZERO_SUMS, add_bodies, add_cells};
 use crate::solver::{CpuMemory, Forces, Problem, on_one_rank, split_results};
 use crate::tree::{Group, Octree, groups_within, next_group_start};
 
@@ -121,18 +122,23 @@ pub(crate) fn shared_forces_into(
 /// padded so that a register can be loaded from any cell on.
 #[derive(Debug, Default)]
 pub struct OpeningData {
-    centre: [Vec<f64>; 3],
+    pub(super) centre: [Vec<f64>; 3],
     /// Squared distance within which the cell is always opened.
-    opening2: Vec<f64>,
+    pub(super) opening2: Vec<f64>,
     /// (M l³)^{2/5} for the relative acceptance. Empty for the geometric one.
-    relative2: Vec<f64>,
+    pub(super) relative2: Vec<f64>,
 }
 
 /// A cell with at most this many bodies is summed body by body: its moments are shot noise, and the
 /// sum takes hardly more time.
-const SMALL_CELL: usize = 6;
+pub(super) const SMALL_CELL: usize = 6;
 
 impl OpeningData {
+    /// Returns true if the data are those of the relative acceptance.
+    pub(super) fn is_relative(&self) -> bool {
+        !self.relative2.is_empty()
+    }
+
     fn column_count(&self) -> usize {
         if self.relative2.is_empty() { 4 } else { 5 }
     }
@@ -212,10 +218,17 @@ fn sum_tree<R: Real>(
                 tree.order[group.bodies.clone()].iter().map(|&i| square(i)).fold(f64::INFINITY, f64::min);
             (problem.g / (alpha * min2.sqrt())).powf(0.4)
         });
-        let centre = scaling.frame_centre(strategy.precision, group.centre);
-        let scaling = &scaling;
-        let walk = GroupSum { problem, tree, opening, scaling, group, centre, stretch2, scratch, results };
-        dispatch(strategy.set, walk)
+        let task = GroupTask { problem, tree, opening, scaling: &scaling, group, stretch2 };
+        let precision = strategy.precision;
+        let sum = GroupSum { task, precision, scratch, results: &mut *results };
+        let terms = dispatch(strategy.set, sum);
+        // The cube of an inverse distance is above the range of f32 for distances below 1e-12 of the
+        // system.
+        if precision == Precision::Mixed && !results.as_flattened().iter().all(|value| value.is_finite()) {
+            let scratch = &mut Scratch::<f64>::default();
+            dispatch(strategy.set, GroupSum { task, precision: Precision::Double, scratch, results });
+        }
+        terms
     };
     let batches = own_groups.chunks(batch_size(own_groups.len()));
     let batch_len = |batch: &&[Group]| batch.iter().map(|group| group.bodies.len()).sum();
@@ -242,180 +255,4 @@ fn sum_tree<R: Real>(
         + groups.len() * size_of::<Group>();
     let walk_secs = start.elapsed().as_secs_f64() - build_secs;
     Ok(CpuTreeReport { build_secs, walk_secs, body_terms, cell_terms, bytes })
-}
-
-/// Memory that a thread reuses from group to group.
-#[derive(Default)]
-struct Scratch<R> {
-    /// Cells whose children are to be tested.
-    stack: Vec<u32>,
-    /// Accepted cells.
-    accepted: Vec<u32>,
-    /// Ranges of sorted bodies in opened leaves, without the group's bodies.
-    opened: Vec<Range<usize>>,
-    cells: CellList<R>,
-    bodies: BodyList<R>,
-    /// Bodies of the group as sources.
-    own: BodyList<R>,
-    targets: Vec<[R; 3]>,
-}
-
-/// Walk and sum of one group.
-struct GroupSum<'a, R> {
-    problem: &'a Problem<'a>,
-    tree: &'a Octree,
-    opening: &'a OpeningData,
-    scaling: &'a Scaling,
-    group: &'a Group,
-    /// Origin of the group's frame.
-    centre: [f64; 3],
-    /// (G / alpha |a|)^{2/5} for the relative acceptance.
-    stretch2: f64,
-    scratch: &'a mut Scratch<R>,
-    results: &'a mut [[f64; 4]],
-}
-
-impl<R: Real> SimdKernel for GroupSum<'_, R> {
-    /// Numbers of body terms and cell terms.
-    type Output = (u64, u64);
-
-    #[inline(always)]
-    fn run<S: SingleVector, D: Vector<Scalar = f64>>(mut self) -> (u64, u64) {
-        if self.opening.relative2.is_empty() {
-            self.walk::<D, false>();
-        } else {
-            self.walk::<D, true>();
-        }
-        self.fill_lists();
-        match (S::LANES == 16, self.problem.with_potential) {
-            (true, false) => self.sum::<R::Register<S, D>, 4, false>(),
-            (true, true) => self.sum::<R::Register<S, D>, 4, true>(),
-            (false, false) => self.sum::<R::Register<S, D>, 2, false>(),
-            (false, true) => self.sum::<R::Register<S, D>, 2, true>(),
-        }
-    }
-}
-
-impl<R: Real> GroupSum<'_, R> {
-    /// Finds the accepted cells and the bodies of opened leaves. Tests the children of a cell
-    /// together.
-    #[inline(always)]
-    fn walk<D: Vector<Scalar = f64>, const RELATIVE: bool>(&mut self) {
-        let Scratch { stack, accepted, opened, .. } = &mut *self.scratch;
-        accepted.clear();
-        opened.clear();
-        let own = &self.group.bodies;
-        // The bodies of the group are summed separately, each without itself.
-        let mut open_leaf = |leaf: Range<usize>| {
-            for part in [leaf.start..leaf.end.min(own.start), leaf.start.max(own.end)..leaf.end] {
-                match opened.last_mut() {
-                    _ if part.is_empty() => {}
-                    Some(last) if last.end == part.start => last.end = part.end,
-                    _ => opened.push(part),
-                }
-            }
-        };
-        let root = &self.tree.cells[0];
-        if root.is_leaf() {
-            return open_leaf(root.bodies());
-        }
-        let Group { centre: [x, y, z], half: [half_x, half_y, half_z], .. } = *self.group;
-        let middle = [D::splat(x), D::splat(y), D::splat(z)];
-        let half = [D::splat(half_x), D::splat(half_y), D::splat(half_z)];
-        let stretch2 = D::splat(self.stretch2);
-        stack.push(0);
-        while let Some(parent) = stack.pop() {
-            let children = self.tree.cells[parent as usize].child_range();
-            for first in children.clone().step_by(D::LANES) {
-                // Squared distance of the centres of mass from the group's box.
-                let mut r2 = D::splat(0.0);
-                for axis in 0..3 {
-                    let centre = D::load(&self.opening.centre[axis][first..]);
-                    let outside = centre.sub(middle[axis]).abs().sub(half[axis]).max(D::splat(0.0));
-                    r2 = outside.mul_add(outside, r2);
-                }
-                let mut limit2 = D::load(&self.opening.opening2[first..]);
-                if RELATIVE {
-                    limit2 = limit2.max(D::load(&self.opening.relative2[first..]).mul(stretch2));
-                }
-                let far_lanes = r2.greater_mask(limit2);
-                for lane in 0..D::LANES.min(children.end - first) {
-                    let index = first + lane;
-                    let cell = &self.tree.cells[index];
-                    let contains_own = cell.bodies().start < own.end && own.start < cell.bodies().end;
-                    let is_far = far_lanes >> lane & 1 == 1 && !contains_own;
-                    if is_far && cell.len() > SMALL_CELL {
-                        accepted.push(index as u32);
-                    } else if cell.is_leaf() {
-                        open_leaf(cell.bodies());
-                    } else {
-                        stack.push(index as u32);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Copies the accepted cells and opened bodies into lists in the group's frame.
-    #[inline(always)]
-    fn fill_lists(&mut self) {
-        let Scratch { accepted, opened, cells, bodies, own, targets, .. } = &mut *self.scratch;
-        let (scaling, tree) = (self.scaling, self.tree);
-        cells.resize_and_pad(accepted.len(), scaling.outside);
-        // Slices of equal length, so the loop over ten columns needs no bounds checks.
-        let n = accepted.len();
-        let [x, y, z] = &mut cells.centre;
-        let [xx, xy, xz, yy, yz, zz] = &mut cells.second;
-        let (x, y, z, mass) = (&mut x[..n], &mut y[..n], &mut z[..n], &mut cells.mass[..n]);
-        let (xx, xy, xz) = (&mut xx[..n], &mut xy[..n], &mut xz[..n]);
-        let (yy, yz, zz) = (&mut yy[..n], &mut yz[..n], &mut zz[..n]);
-        let second_scale = scaling.mass * scaling.length * scaling.length;
-        for k in 0..n {
-            let moments = &tree.moments[accepted[k] as usize];
-            [x[k], y[k], z[k]] = scaling.local_position::<R>(moments.centre, self.centre);
-            mass[k] = R::from_f64(moments.mass * scaling.mass);
-            [xx[k], xy[k], xz[k], yy[k], yz[k], zz[k]] =
-                moments.second.map(|m| R::from_f64(m * second_scale));
-        }
-        bodies.clear();
-        for range in opened.iter() {
-            scaling.append_bodies(bodies, &tree.position, &tree.mass, range.clone(), self.centre);
-        }
-        bodies.pad_to_lanes(scaling.outside);
-        own.clear();
-        scaling.append_bodies(own, &tree.position, &tree.mass, self.group.bodies.clone(), self.centre);
-        own.pad_to_lanes(scaling.outside);
-        targets.clear();
-        targets.extend(
-            self.group.bodies.clone().map(|i| scaling.local_position::<R>(tree.position.get(i), self.centre)),
-        );
-    }
-
-    /// Sums over the lists and returns the numbers of body terms and cell terms.
-    #[inline(always)]
-    fn sum<V: Vector<Scalar = R>, const T: usize, const POTENTIAL: bool>(self) -> (u64, u64) {
-        let Scratch { accepted, opened, cells, bodies, own, targets, .. } = self.scratch;
-        let eps = self.problem.eps * self.scaling.length;
-        let eps2 = R::from_f64(eps * eps);
-        let n = targets.len();
-        // The last chunk is filled up with copies of the last target, whose sums are not used.
-        targets.resize(n.next_multiple_of(T), targets[n - 1]);
-        let chunks = targets.chunks_exact(T).zip(self.results.chunks_mut(T));
-        for (k, (targets, results)) in chunks.enumerate() {
-            let mut sums = [ZERO_SUMS; T];
-            // A cell takes ten registers, which leaves registers for two targets only.
-            for (targets, sums) in targets.chunks_exact(2).zip(sums.chunks_exact_mut(2)) {
-                let targets: &[[R; 3]; 2] = targets.try_into().expect("chunks of 2");
-                add_cells::<V, 2, POTENTIAL>(targets, cells, eps2, sums);
-            }
-            let targets: &[[R; 3]; T] = targets.try_into().expect("chunks of T");
-            add_bodies::<V, T, POTENTIAL, false>(targets, bodies, eps2, 0, &mut sums);
-            add_bodies::<V, T, POTENTIAL, true>(targets, own, eps2, (k * T) as isize, &mut sums);
-            for (result, sums) in results.iter_mut().zip(sums) {
-                *result = sums.map(sum_lanes);
-            }
-        }
-        let opened_bodies: usize = opened.iter().map(Range::len).sum();
-        ((n * (opened_bodies + n - 1)) as u64, (n * accepted.len()) as u64)
-    }
 }

@@ -22,8 +22,9 @@ FUNCTION void write_frame(GLOBAL double* frame, const double* low, const double*
     frame[FRAME_SIDE] = ldexp(side, -length_exponent);
     frame[FRAME_MASS_SCALE] = ldexp(1.0, -mass_exponent);
     // A minimum softening of 1e-12 (f64: 1e-30) of the cube makes the distance of a body from
-    // itself nonzero, so its acceleration on itself is 0 and not NaN.
-    frame[FRAME_EPS2] = MAX64(eps2, PRECISION == 2 ? 1e-60 : 1e-24);
+    // itself nonzero, so its acceleration on itself is 0 and not NaN. In mixed precision the walk
+    // leaves the body itself out.
+    frame[FRAME_EPS2] = MAX64(eps2, PRECISION == 2 ? 1e-60 : PRECISION == 1 ? 0.0 : 1e-24);
     frame[FRAME_ACCELERATION_UNIT] = ldexp(g, mass_exponent - 2 * length_exponent);
     frame[FRAME_POTENTIAL_UNIT] = ldexp(g, mass_exponent - length_exponent);
 }

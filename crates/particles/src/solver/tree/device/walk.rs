@@ -63,8 +63,12 @@ fn opening_criterion(request: &ForceRequest) -> (f64, Option<f64>) {
 // SAFETY: the kernel accesses the arrays of a `DeviceOctree`, which have the lengths that
 // `layout.cu` gives, n elements of the columns, and STATISTICS values per block, which
 // `TreeWalk::kernel` allocates.
-const WALK: KernelFile =
-    unsafe { KernelFile::new("walk.cu", kernel_source!("../../../tree/device/layout.cu", "walk.cu")) };
+const WALK: KernelFile = unsafe {
+    KernelFile::new(
+        "walk.cu",
+        kernel_source!("../../../tree/device/layout.cu", "walk_tile.cu", "walk_near.cu", "walk.cu"),
+    )
+};
 
 /// Returns the definitions of the kernel with this index in [`TreeWalk::kernels`].
 fn definitions(
@@ -185,8 +189,9 @@ impl TreeWalk {
             (&tree.low).into(),
             (&tree.frame).into(),
             (&tree.order).into(),
-            alpha.unwrap_or_default().into(),
         ];
+        args.extend(request.position.args());
+        args.push(alpha.unwrap_or_default().into());
         // Kernels do not touch columns that are not requested, so any column of this length may
         // replace them.
         args.extend(request.previous.unwrap_or(request.acceleration).args());
@@ -231,6 +236,7 @@ mod tests {
             let options = WalkOptions::default_for(&device, plan.precision, plan.order);
             let definitions = definitions(&device, &plan, &options, 0);
             check_reported_line(WALK.text(), &definitions, "../../../tree/device/layout.cu", 3);
+            check_reported_line(WALK.text(), &definitions, "walk_tile.cu", 3);
             check_reported_line(WALK.text(), &definitions, "walk.cu", 3);
         }
     }

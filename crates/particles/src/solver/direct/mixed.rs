@@ -1,0 +1,172 @@
+//! All pairs on the CPU in mixed precision.
+//!
+//! Targets are blocks of bodies that are consecutive along the Morton curve, so a block is compact.
+//! Far sources are rounded to f32 in the frame of the block, one tile at a time. Differences from
+//! near sources, among them the targets themselves, are taken in f64 (`near`). In a Plummer sphere
+//! about 60 sources of a block are near.
+//!
+//! If the sums of a block are not finite, the block is summed again in f64. The cube of an inverse
+//! distance is above the range of f32 for distances below 1e-12 of the system.
+
+use std::time::Instant;
+
+use orrery_cluster::ClusterError;
+use orrery_simd::{Real, SimdKernel, SingleVector, Vector, dispatch, sum_lanes};
+use rayon::prelude::*;
+
+use super::cpu::{DirectCpuStrategy, sum_block_in_double};
+use crate::share::SharedEvaluation;
+use crate::solver::frame::{Scaling, collect_forces};
+use crate::solver::kernels::{BodyList, LaneSums, NearBodyList, ZERO_SUMS, add_bodies, add_near_bodies};
+use crate::solver::near::DividedSources;
+use crate::solver::{CpuMemory, Forces, Problem, split_results};
+use crate::tree::{Group, groups_within, next_group_start};
+
+/// Sums the forces on the targets of this rank. At least one body.
+pub fn share_in_curve_order(
+    problem: &Problem,
+    strategy: &DirectCpuStrategy,
+    evaluation: SharedEvaluation<'_>,
+    memory: &mut CpuMemory,
+    forces: &mut Forces,
+) -> Result<(), ClusterError> {
+    let CpuMemory { tree, groups, results, .. } = memory;
+    tree.rebuild(problem.position, problem.mass, strategy.block);
+    tree.find_groups(strategy.block, groups);
+    let scaling = &Scaling::new(&tree.cube, problem.mass.iter().sum(), problem.eps);
+    results.resize(problem.mass.len(), [0.0; 4]);
+    let parts = evaluation.divide(results.len(), |body| next_group_start(groups, body));
+    let start = Instant::now();
+    let sorted = &Problem { position: &tree.position, mass: &tree.mass, ..*problem };
+    let own_groups = groups_within(groups, parts.own()).iter();
+    let blocks = split_results(&mut results[parts.own()], own_groups, |group| group.bodies.len());
+    let blocks: Vec<_> = blocks.collect();
+    blocks.into_par_iter().for_each_init(Scratch::default, |scratch, (group, results)| {
+        let tile = strategy.tile;
+        let reused = &mut *results;
+        let block = MixedBlockSum { problem: sorted, tile, scaling, group, groups, scratch, results: reused };
+        dispatch(strategy.set, block);
+        if !results.as_flattened().iter().all(|value| value.is_finite()) {
+            sum_block_in_double(sorted, strategy, scaling, group.bodies.clone(), results);
+        }
+    });
+    evaluation.complete(start.elapsed().as_secs_f64(), results, &parts)?;
+    collect_forces(problem, scaling, results, |body| tree.rank(body), forces);
+    Ok(())
+}
+
+/// Buffers of a thread, reused from block to block.
+#[derive(Default)]
+struct Scratch {
+    sources: DividedSources,
+    /// Far sources of a tile, relative to the centre of the block.
+    tile: BodyList<f32>,
+    /// The bodies of the block, then the near sources.
+    near: NearBodyList,
+    /// Targets relative to the centre of the block.
+    targets: Vec<[f32; 3]>,
+    /// Targets in the frame of `near`.
+    near_targets: Vec<[f64; 3]>,
+    sums: Vec<LaneSums>,
+}
+
+/// SIMD kernel: the sums of one block of targets over all sources.
+struct MixedBlockSum<'a> {
+    /// The bodies in curve order.
+    problem: &'a Problem<'a>,
+    /// Number of sources in a tile.
+    tile: usize,
+    scaling: &'a Scaling,
+    /// The targets.
+    group: &'a Group,
+    /// The groups of all bodies.
+    groups: &'a [Group],
+    scratch: &'a mut Scratch,
+    results: &'a mut [[f64; 4]],
+}
+
+impl SimdKernel for MixedBlockSum<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(mut self) {
+        self.scratch.sources.divide_groups(self.group, self.groups, self.problem.position);
+        self.load_targets();
+        self.load_near_sources();
+        // Four targets fit in 32 registers, two in 16.
+        match (S::LANES == 16, self.problem.with_potential) {
+            (true, false) => self.sum::<S, 4, false>(),
+            (true, true) => self.sum::<S, 4, true>(),
+            (false, false) => self.sum::<S, 2, false>(),
+            (false, true) => self.sum::<S, 2, true>(),
+        }
+    }
+}
+
+impl MixedBlockSum<'_> {
+    #[inline(always)]
+    fn load_targets(&mut self) {
+        let Scratch { targets, near_targets, sums, .. } = &mut *self.scratch;
+        let (position, scaling, centre) = (self.problem.position, self.scaling, self.group.centre);
+        targets.clear();
+        near_targets.clear();
+        for i in self.group.bodies.clone() {
+            targets.push(scaling.local_position(position.get(i), centre));
+            near_targets.push(scaling.local_position(position.get(i), [0.0; 3]));
+        }
+        // The last target is repeated to fill the registers. Its surplus sums are dropped.
+        let (last, padded) = (targets.len() - 1, targets.len().next_multiple_of(4));
+        targets.resize(padded, targets[last]);
+        near_targets.resize(padded, near_targets[last]);
+        sums.clear();
+        sums.resize(padded, ZERO_SUMS);
+    }
+
+    #[inline(always)]
+    fn load_near_sources(&mut self) {
+        let Scratch { sources, near, .. } = &mut *self.scratch;
+        near.clear();
+        for range in [&self.group.bodies].into_iter().chain(&sources.near.ranges) {
+            let Problem { position, mass, .. } = *self.problem;
+            self.scaling.append_bodies(near, position, mass, range.clone(), [0.0; 3]);
+        }
+        near.pad_to_lanes(self.scaling.outside);
+    }
+
+    #[inline(always)]
+    fn sum<S: SingleVector, const T: usize, const POTENTIAL: bool>(&mut self) {
+        let Problem { position, mass, eps, .. } = *self.problem;
+        let Scratch { sources, tile, near, targets, near_targets, sums } = &mut *self.scratch;
+        let eps = eps * self.scaling.length;
+        let eps2 = f32::from_f64(eps * eps);
+
+        // `rest` is the part of the current range that is in no tile yet.
+        let mut ranges = sources.far.ranges.iter();
+        let mut rest = ranges.next().cloned();
+        while rest.is_some() {
+            tile.clear();
+            while let Some(range) = &mut rest {
+                let end = range.end.min(range.start + self.tile - tile.mass.len());
+                self.scaling.append_bodies(tile, position, mass, range.start..end, self.group.centre);
+                range.start = end;
+                if range.start < range.end {
+                    break;
+                }
+                rest = ranges.next().cloned();
+            }
+            tile.pad_to_lanes(self.scaling.outside);
+            for (targets, sums) in targets.chunks_exact(T).zip(sums.chunks_exact_mut(T)) {
+                let targets: &[[f32; 3]; T] = targets.try_into().expect("chunks of T");
+                add_bodies::<S, T, POTENTIAL, false>(targets, tile, eps2, 0, sums);
+            }
+        }
+        let chunks = near_targets.chunks_exact(2).zip(sums.chunks_exact_mut(2));
+        for (chunk, (targets, sums)) in chunks.enumerate() {
+            let targets: &[[f64; 3]; 2] = targets.try_into().expect("chunks of 2");
+            add_near_bodies::<S, 2, POTENTIAL>(targets, near, eps2, 2 * chunk as isize, sums);
+        }
+        for (result, sums) in self.results.iter_mut().zip(sums) {
+            *result = sums.map(sum_lanes);
+        }
+    }
+}
