@@ -13,8 +13,12 @@
 //!
 //! over a sample of bodies. It is an upper estimate of half the median relative error: the sum over
 //! distant bodies is less sensitive than the nearest pair. In a line of bodies the nearest pair
-//! dominates and the estimate is close. The median ignores a few close pairs, which single
-//! precision is allowed to get wrong, and a few bodies that are far away.
+//! dominates and the estimate is close. The median ignores close pairs and bodies that are far away,
+//! if there are few of them.
+//!
+//! Close pairs are therefore searched as well: those with max(δ_i, δ_j) / max(d_ij, eps) above a
+//! limit. They are nearer than max δ / limit, a tiny part of the system, so few bodies along the longest
+//! axis have to be compared.
 
 use orrery_model::Vec3s;
 use rayon::prelude::*;
@@ -22,6 +26,13 @@ use rayon::prelude::*;
 /// Largest q without a warning: forces of nearest neighbours have errors of about 0.2%. Spheres and
 /// galaxies of 20,000 bodies have less than 1e-4.
 pub const MAX_SINGLE_ROUNDING: f64 = 1e-3;
+
+/// Largest rounding error of a single pair without a warning: its force has an error of about 2%.
+pub const MAX_PAIR_ROUNDING: f64 = 1e-2;
+
+/// Pairs that are compared per body, at most, in the search for close pairs. Denser systems have a
+/// large median.
+const MAX_COMPARISONS: usize = 256;
 
 /// Number of bodies whose nearest neighbour is searched. Each takes one pass over all bodies.
 const SAMPLE: usize = 32;
@@ -41,21 +52,13 @@ pub fn single_rounding(position: &Vec3s, eps: f64) -> f64 {
     if n < 2 {
         return 0.0;
     }
-    let columns = [&position.x, &position.y, &position.z];
-    let centre = columns.map(|column| {
-        let (low, high) = column
-            .iter()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
-        0.5 * low + 0.5 * high
-    });
+    let centre = bounds(position).map(|[low, high]| 0.5 * low + 0.5 * high);
     let sample = SAMPLE.min(n);
     let mut rounding: Vec<f64> = (0..sample)
         .into_par_iter()
         .map(|k| {
             let i = (k as u128 * n as u128 / sample as u128) as usize;
-            let x = position.get(i);
-            let largest = (0..3).map(|k| (x[k] - centre[k]).abs()).fold(0.0, f64::max);
-            let error = 0.5 * f64::from(f32::EPSILON) * largest;
+            let error = coordinate_error(position.get(i), centre);
             let separation = nearest_distance(position, i).max(eps);
             // Softened bodies at one position in its centre have no error.
             if error == 0.0 { 0.0 } else { error / separation }
@@ -63,6 +66,78 @@ pub fn single_rounding(position: &Vec3s, eps: f64) -> f64 {
         .collect();
     rounding.sort_by(f64::total_cmp);
     rounding[sample / 2]
+}
+
+/// Pairs of bodies whose distance f32 coordinates do not resolve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnresolvedPairs {
+    /// Number of pairs that were found.
+    pub count: usize,
+    /// Rounding error of the worst pair in units of its distance or of the softening.
+    pub rounding: f64,
+    /// Indices of the bodies of the worst pair.
+    pub worst: [usize; 2],
+}
+
+/// Returns the pairs whose rounding error is above [`MAX_PAIR_ROUNDING`], or `None` without any.
+///
+/// ```
+/// use orrery_model::Vec3s;
+/// use orrery_particles::resolution::unresolved_pairs;
+/// let line = |x: f64| Vec3s { x: vec![0.0, 1.0, 2.0, x], y: vec![0.0; 4], z: vec![0.0; 4] };
+/// assert_eq!(unresolved_pairs(&line(3.0), 0.0), None);
+/// assert_eq!(unresolved_pairs(&line(2.0 + 1e-7), 0.0).unwrap().worst, [2, 3]);
+/// ```
+pub fn unresolved_pairs(position: &Vec3s, eps: f64) -> Option<UnresolvedPairs> {
+    let n = position.len();
+    if n < 2 {
+        return None;
+    }
+    let bounds = bounds(position);
+    let centre = bounds.map(|[low, high]| 0.5 * low + 0.5 * high);
+    let largest_error = coordinate_error(bounds.map(|[_, high]| high), centre);
+    if largest_error <= MAX_PAIR_ROUNDING * eps {
+        return None;
+    }
+    let extent = bounds.map(|[low, high]| high - low);
+    let columns = [&position.x, &position.y, &position.z];
+    let longest = (0..3).max_by(|&a, &b| extent[a].total_cmp(&extent[b])).unwrap_or(0);
+    let mut sorted: Vec<usize> = (0..n).collect();
+    sorted.par_sort_by(|&a, &b| columns[longest][a].total_cmp(&columns[longest][b]).then(a.cmp(&b)));
+    let reach = largest_error / MAX_PAIR_ROUNDING;
+    let mut found = UnresolvedPairs { count: 0, rounding: 0.0, worst: [0; 2] };
+    for (k, &i) in sorted.iter().enumerate() {
+        for &j in sorted[k + 1..].iter().take(MAX_COMPARISONS) {
+            let (x, y) = (position.get(i), position.get(j));
+            if y[longest] - x[longest] > reach {
+                break;
+            }
+            let distance = (0..3).map(|axis| (y[axis] - x[axis]).powi(2)).sum::<f64>().sqrt();
+            let error = coordinate_error(x, centre).max(coordinate_error(y, centre));
+            let rounding = error / distance.max(eps);
+            // Bodies at one position without softening have no finite force, which is an error.
+            if rounding > MAX_PAIR_ROUNDING && rounding.is_finite() {
+                found.count += 1;
+                if rounding > found.rounding {
+                    (found.rounding, found.worst) = (rounding, [i.min(j), i.max(j)]);
+                }
+            }
+        }
+    }
+    (found.count > 0).then_some(found)
+}
+
+/// Returns the smallest and the largest coordinate of each axis.
+fn bounds(position: &Vec3s) -> [[f64; 2]; 3] {
+    [&position.x, &position.y, &position.z].map(|column| {
+        column.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], &x| [low.min(x), high.max(x)])
+    })
+}
+
+/// Returns the error of the coordinates of a body at `x`, rounded to f32 relative to `centre`.
+fn coordinate_error(x: [f64; 3], centre: [f64; 3]) -> f64 {
+    let largest = (0..3).map(|k| (x[k] - centre[k]).abs()).fold(0.0, f64::max);
+    0.5 * f64::from(f32::EPSILON) * largest
 }
 
 /// Distance of body `i` to its nearest neighbour.
@@ -156,6 +231,45 @@ mod tests {
         }
         // A sparse filament: the bodies are far apart compared with the rounding error.
         assert!(single_rounding(&random_box(1000, [1000.0, 1.0, 1.0]), 1e-3) < MAX_SINGLE_ROUNDING);
+    }
+
+    /// A filament of 1,000 x 1 x 1. The typical body is resolved, the closest pair is not.
+    #[test]
+    fn closest_pair_of_a_filament_is_not_resolved_and_its_force_is_wrong() {
+        let filament = random_box(400_000, [1000.0, 1.0, 1.0]);
+        assert!(single_rounding(&filament, 0.0) < MAX_SINGLE_ROUNDING);
+        let pairs = unresolved_pairs(&filament, 0.0).unwrap();
+        assert!(pairs.rounding > MAX_PAIR_ROUNDING && pairs.rounding < 1.0, "{pairs:?}");
+        // The largest force of the pair's component along x, from rounded coordinates.
+        let force = |x: [f64; 3], y: [f64; 3]| {
+            let d = [0, 1, 2].map(|k| y[k] - x[k]);
+            let r2: f64 = d.iter().map(|c| c * c).sum();
+            d.map(|c| c / (r2 * r2.sqrt()))
+        };
+        let centre = bounds(&filament).map(|[low, high]| 0.5 * low + 0.5 * high);
+        let [x, y] = pairs.worst.map(|body| filament.get(body));
+        let rounded = |x: [f64; 3]| [0, 1, 2].map(|k| f64::from((x[k] - centre[k]) as f32));
+        let (expected, found) = (force(x, y), force(rounded(x), rounded(y)));
+        let norm = |v: [f64; 3]| v.iter().map(|c| c * c).sum::<f64>().sqrt();
+        let error = norm([0, 1, 2].map(|k| found[k] - expected[k])) / norm(expected);
+        assert!(error > 0.1 * pairs.rounding, "error {error}, {pairs:?}");
+        // Softening hides the rounding.
+        assert_eq!(unresolved_pairs(&filament, 0.01), None);
+    }
+
+    #[test]
+    fn pairs_are_counted() {
+        let mut position = random_box(1000, [1.0; 3]);
+        assert_eq!(unresolved_pairs(&position, 0.0), None);
+        for (body, other) in [(3, 900), (17, 5)] {
+            let x = position.get(body);
+            position.set(other, x.map(|c| c + 1e-7));
+        }
+        let pairs = unresolved_pairs(&position, 0.0).unwrap();
+        assert_eq!(pairs.count, 2);
+        assert!([[3, 900], [5, 17]].contains(&pairs.worst), "{pairs:?}");
+        assert_eq!(unresolved_pairs(&Vec3s::zeros(1), 0.0), None);
+        assert_eq!(unresolved_pairs(&Vec3s::zeros(0), 0.0), None);
     }
 
     #[test]

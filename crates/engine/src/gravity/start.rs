@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use orrery_io::{Limits, format_bytes};
 use orrery_model::{Particles, Precision, Units, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesTeam, needed_bytes};
-use orrery_particles::resolution::{MAX_SINGLE_ROUNDING, single_rounding};
+use orrery_particles::resolution::{
+    MAX_PAIR_ROUNDING, MAX_SINGLE_ROUNDING, single_rounding, unresolved_pairs,
+};
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 
 use super::painter::check_view;
@@ -107,11 +109,19 @@ pub fn resolution_warning(position: &Vec3s, settings: &GravitySettings) -> Optio
         return None;
     }
     let rounding = single_rounding(position, settings.eps);
-    (rounding > MAX_SINGLE_ROUNDING).then(|| {
-        format!(
+    if rounding > MAX_SINGLE_ROUNDING {
+        return Some(format!(
             "single precision does not resolve these bodies: rounding moves a typical body by {rounding:.1e} \
              of the distance to its neighbour or of the softening, expected at most {MAX_SINGLE_ROUNDING:e}; \
              the forces are wrong, use precision mixed"
+        ));
+    }
+    unresolved_pairs(position, settings.eps).map(|pairs| {
+        format!(
+            "single precision does not resolve {} of the closest pairs: rounding moves a body by {:.1e} of the \
+             distance to its neighbour or of the softening, expected at most {MAX_PAIR_ROUNDING:e}; the forces \
+             of these pairs are wrong, use precision mixed or a longer softening",
+            pairs.count, pairs.rounding
         )
     })
 }

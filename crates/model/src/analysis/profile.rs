@@ -30,12 +30,13 @@ pub struct Shell {
 ///
 /// The first shell is a ball around the innermost 10 bodies, or around 0.1% of the bodies if that
 /// is more. The others have equal width in log r, out to the most distant body. If all bodies are
-/// at the same radius there are fewer than `bins` shells. Without bodies there are none.
+/// at the same radius there are fewer than `bins` shells. Without bodies, or with all bodies at
+/// `centre`, there are none, because a shell without a volume has no density.
 pub fn density_profile(bodies: &Particles, centre: [f64; 3], bins: usize) -> Vec<Shell> {
     let radius: Vec<f64> = bodies.position.iter().map(|position| distance(position, centre)).collect();
     let mut sorted = radius.clone();
     sorted.sort_by(f64::total_cmp);
-    let (Some(&outermost), true) = (sorted.last(), bins > 0) else {
+    let (Some(&outermost), true) = (sorted.last().filter(|&&radius| radius > 0.0), bins > 0) else {
         return Vec::new();
     };
     let innermost = sorted[(sorted.len() / 1000).max(10).min(sorted.len() - 1)];
@@ -131,6 +132,8 @@ mod tests {
         let one = UniformSphere { n: 1, ..UniformSphere::default() }.generate(1.0).unwrap();
         assert_eq!(density_profile(&one, [1.0, 0.0, 0.0], 10).len(), 1);
         assert!(density_profile(&one, [1.0, 0.0, 0.0], 0).is_empty());
+        // A body at the centre had an infinite density.
+        assert!(density_profile(&one, one.position.get(0), 10).is_empty());
         assert!(surface_density_profile(&one, [0.0; 3], 1.0, 0).is_empty());
         let empty = surface_density_profile(&Particles::default(), [0.0; 3], 4.0, 2);
         assert_eq!((empty[0].count, empty[0].r_mean, empty[1].r_mean), (0, 1.0, 3.0));

@@ -84,7 +84,7 @@ impl Plummer {
                 velocity: scaled(draws.direction(), escape_speed * draw_speed_fraction(&mut draws)),
                 mass: self.mass / self.n as f64,
                 id,
-                species: Species::Halo,
+                species: Species::Stars,
             });
         }
         move_to_rest_frame(&mut bodies);

@@ -29,7 +29,7 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             required_key(
                 "step",
                 quantity(Dimension::Time, Range::Positive)
-                    .or("adaptive", "computed from the state before each step, with `eta`"),
+                    .or("adaptive", "computed from the state before each step, with `eta`. Such steps are not symplectic: the energy drifts steadily, by an amount that falls with a smaller `eta`"),
                 "Time step.",
             )
             .only_for(BODIES),
