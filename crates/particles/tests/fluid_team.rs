@@ -25,6 +25,7 @@ fn settings(ensemble: Ensemble) -> FluidSettings {
         search: PairSearch::Lists,
         skin: 0.3,
         ensemble,
+        largest_kinetic: 0.0,
     }
 }
 

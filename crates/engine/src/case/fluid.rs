@@ -9,8 +9,9 @@ use orrery_model::simulation_box::BoxSides;
 use orrery_particles::lennard_jones::ensemble::Ensemble;
 use orrery_particles::lennard_jones::potential::{PairParameters, Potential, Truncation};
 use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision, PairSearch};
+use orrery_particles::settings::StepChoice;
 
-use super::Every;
+use super::{Every, TimeSettings};
 
 /// A fluid of particles with Lennard-Jones forces. All numbers are in the units of the case.
 /// Temperatures are in kelvin, or in ε/k_B in reduced units.
@@ -210,12 +211,18 @@ impl FluidCase {
         potential
     }
 
-    /// Returns the settings of the solver in this ensemble.
-    pub fn settings(&self, ensemble: Ensemble) -> FluidSettings {
+    /// Returns the settings of the solver in this ensemble, with the step of `time`.
+    pub fn settings(&self, ensemble: Ensemble, time: &TimeSettings) -> FluidSettings {
         let potential = self.potential();
         let skin = self.skin.unwrap_or(DEFAULT_SKIN * potential.length_unit());
+        let mass: Vec<f64> = self.species.iter().map(|species| species.mass).collect();
+        let largest_kinetic = match time.step {
+            StepChoice::Fixed(dt) => FluidSettings::largest_kinetic(&potential, &mass, dt),
+            StepChoice::Adaptive { .. } => 0.0,
+        };
         FluidSettings {
-            mass: self.species.iter().map(|species| species.mass).collect(),
+            mass,
+            largest_kinetic,
             potential,
             precision: self.precision,
             search: self.search,

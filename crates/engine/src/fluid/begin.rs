@@ -69,7 +69,7 @@ fn prepare(
     control: &Control,
     warn: &mut dyn FnMut(&str),
 ) -> Result<(Case, FluidParticles, FluidSettings, ComputeDevice), EngineError> {
-    let settings = fluid.settings(fluid.ensemble(case.units.boltzmann_constant()));
+    let settings = fluid.settings(fluid.ensemble(case.units.boltzmann_constant()), &case.time);
     let particles = start_particles(case, fluid, &settings, &control.limits, warn)?;
     setup_warnings(case, fluid, &particles).iter().for_each(|text| warn(text));
     let (n, bounds) = (particles.len(), particles.bounds);

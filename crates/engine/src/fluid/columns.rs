@@ -103,7 +103,7 @@ impl FluidSystem {
         checked(IDS, id.len())?;
         let particles = FluidParticles { bounds, position, image, velocity: Vec3s { x, y, z }, species, id };
         let facts = FluidFacts::new(saved.case, case, &particles);
-        let settings = case.settings(facts.ensemble_at(stamp.time));
+        let settings = case.settings(facts.ensemble_at(stamp.time), &saved.case.time);
         let refused = |error: super::FluidError| malformed(BOX, error.to_string(), "a box of this case");
         check_box(&particles, &settings).map_err(refused)?;
         let fluid =

@@ -144,3 +144,26 @@ fn real_units_are_reduced_units_times_their_scale() {
         assert!((real / (reduced * scale) - 1.0).abs() < 1e-8, "{real} {}", reduced * scale);
     }
 }
+
+/// The published problem: helium at 10,000 K has a kinetic energy of 1,470 ε per particle. With a
+/// depth of 1e-6 and of 0, the table has the temperature of the start too.
+#[test]
+fn the_table_has_the_temperature_of_gases() {
+    for epsilon in ["1e-3", "1e-7", "0"] {
+        let text = "[particles]\nstart = \"fcc\"\ncells = 4\ndensity = 0.1\ntemperature = 3.0\n[lennard_jones]\n\
+                    cutoff = 2.5\n[[lennard_jones.species]]\nepsilon = EPS\n[time]\nstep = 0.004\nend = 1\n";
+        for method in ["none", "rescaling"] {
+            let case = load(&text.replace("EPS", epsilon), &[&format!("thermostat.method={method}")]);
+            let mut system = start(&case, None);
+            let row = system.measure().unwrap();
+            assert!((row[0] - 3.0).abs() < 1e-9, "{epsilon}: {row:?}");
+            // p = ρ kT for an ideal gas, with 3 N - 3 degrees of freedom.
+            let ideal = 0.1 * 3.0 * (1.0 - 1.0 / 256.0);
+            assert!((row[4] - ideal).abs() < 3e-3, "{epsilon}: {row:?}");
+            advance(&mut system, 0, 20);
+            let restored = restored(&case, &system, 20);
+            assert_eq!(restored.measure().unwrap(), system.measure().unwrap());
+            assert!(system.measure().unwrap()[0] > 2.0);
+        }
+    }
+}

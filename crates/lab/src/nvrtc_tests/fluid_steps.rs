@@ -86,6 +86,7 @@ fn fluid_of(variant: Variant, ensemble: Ensemble) -> (FluidParticles, FluidSetti
         search: PairSearch::Lists,
         skin: 0.3,
         ensemble,
+        largest_kinetic: 0.0,
     };
     let strategy = FluidStrategy { lanes, build_lanes, block_size: 128, steps_per_launch: 64, skin: 0.3 };
     (particles, settings, strategy)

@@ -13,6 +13,7 @@ use std::ops::{Add, Div, Mul, Sub};
 use orrery_model::simulation_box::SimulationBox;
 
 use super::potential::{PairParameters, Potential, SwitchPolynomial, Truncation};
+use super::sums::WideSum;
 
 /// A number of the pair arithmetic: f32 or f64.
 pub trait PairReal:
@@ -120,7 +121,7 @@ pub const LARGEST_NARROW_FORCE: f64 = 1024.0;
 /// Constants of a pair of species.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairConstants<R> {
-    /// Squared cutoff, infinite without truncation.
+    /// Squared cutoff, infinite without truncation, and 0 without interaction.
     pub cutoff2: R,
     /// Squared distance below which forces may exceed [`LARGEST_NARROW_FORCE`].
     pub near2: R,
@@ -156,6 +157,8 @@ impl<R: PairReal> PairConstants<R> {
         let scale = 2f64.powi(R::FORCE_BITS);
         let damping = potential.damping / unit;
         let (cutoff2, switch, switch_start) = match potential.truncation {
+            // Products of 0 with large powers of 1/r would be NaN.
+            _ if epsilon == 0.0 => (0.0, [0.0; 2], 0.0),
             Truncation::None => (f64::INFINITY, [0.0; 2], f64::INFINITY),
             Truncation::Truncated | Truncation::Shifted => (cutoff * cutoff, [0.0; 2], cutoff),
             Truncation::Switched { start } => {
@@ -286,10 +289,6 @@ fn reduced_pair(potential: &Potential, a: usize, b: usize) -> PairParameters {
     PairParameters { sigma: sigma / length, epsilon: epsilon / energy, cutoff: cutoff / length }
 }
 
-/// Bits of energies and virials below the unit of energy. Sums over 2^26 particles with 2^5 units
-/// each fit into 64 bits.
-pub const ENERGY_BITS: i32 = 32;
-
 /// Energy and virial r · f of one pair, in f64.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnergyArithmetic {
@@ -328,13 +327,13 @@ impl EnergyArithmetic {
         }
     }
 
-    /// Returns energy and virial of a pair as integers, in units of 2^-[`ENERGY_BITS`].
+    /// Returns energy and virial of a pair, in units of energy.
     #[inline(always)]
-    pub fn pair_energy(&self, a: [u64; 3], species_a: u8, b: [u64; 3], species_b: u8) -> [i64; 2] {
+    pub fn pair_energy(&self, a: [u64; 3], species_a: u8, b: [u64; 3], species_b: u8) -> [WideSum; 2] {
         let (_, r2) = self.forces.separation(a, b);
         let pair = self.forces.pair(species_a, species_b);
         if r2 >= pair.cutoff2 {
-            return [0; 2];
+            return [WideSum::default(); 2];
         }
         let constants = &self.energies[usize::from(species_a) * self.forces.species + usize::from(species_b)];
         let inv_r2 = 1.0 / (r2 + pair.damping2);
@@ -348,9 +347,7 @@ impl EnergyArithmetic {
             }
         }
         let virial = pair.term(r2, self.forces.is_switched) * r2;
-        let to_energy = 2f64.powi(ENERGY_BITS);
-        let force_to_energy = 2f64.powi(ENERGY_BITS - f64::FORCE_BITS);
-        [(energy * to_energy).round_to_i64(), (virial * force_to_energy).round_to_i64()]
+        [WideSum::of(energy), WideSum::of(virial * 2f64.powi(-f64::FORCE_BITS))]
     }
 }
 
@@ -401,7 +398,7 @@ mod tests {
                     continue;
                 }
                 let exact = potential.pair_term(sa.into(), sb.into(), r2);
-                let energy = energies.pair_energy(a, sa, b, sb).map(|x| x as f64 * 2f64.powi(-ENERGY_BITS));
+                let energy = energies.pair_energy(a, sa, b, sb).map(WideSum::value);
                 let unit = potential.energy_unit();
                 assert!((energy[0] - exact.energy / unit).abs() < 1e-9 * (1.0 + energy[0].abs()));
                 let virial = exact.force_over_r * r2 / unit;

@@ -67,6 +67,7 @@ mod tests {
                     search: PairSearch::Lists,
                     skin: 0.3,
                     ensemble,
+                    largest_kinetic: 1e30,
                 };
                 let bounds = SimulationBox::open([-0.1; 3], [0.7; 3], 2);
                 let strategy = (ensemble == Ensemble::Nve).then_some(FluidStrategy {

@@ -28,6 +28,7 @@ pub mod settings;
 mod slab;
 mod steps;
 pub mod structure;
+pub mod sums;
 mod team;
 
 use thiserror::Error;
@@ -115,5 +116,7 @@ impl Stepping for HostFluid {
     }
 }
 
+#[cfg(test)]
+mod range_tests;
 #[cfg(test)]
 mod tests;

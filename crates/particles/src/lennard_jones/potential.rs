@@ -35,7 +35,7 @@ pub enum Truncation {
 pub struct PairParameters {
     /// Distance at which the potential is 0.
     pub sigma: f64,
-    /// Depth of the potential.
+    /// Depth of the potential, 0 for none.
     pub epsilon: f64,
     /// Cutoff. Unused without truncation.
     pub cutoff: f64,
@@ -106,16 +106,23 @@ impl Potential {
         self.pairs.iter().map(|pair| pair.sigma).fold(0.0, f64::max)
     }
 
-    /// Returns the unit of energy of the pair arithmetic: the largest ε.
-    pub fn energy_unit(&self) -> f64 {
+    /// Returns the largest ε. It is 0 for an ideal gas.
+    pub fn largest_epsilon(&self) -> f64 {
         self.pairs.iter().map(|pair| pair.epsilon).fold(0.0, f64::max)
+    }
+
+    /// Returns the unit of energy of the pair arithmetic: the largest ε, or 1 for an ideal gas.
+    pub fn energy_unit(&self) -> f64 {
+        let largest = self.largest_epsilon();
+        if largest > 0.0 { largest } else { 1.0 }
     }
 
     /// Returns energy and force of a pair at the squared distance `r2`, in f64. This is the
     /// reference of all solvers.
     pub fn pair_term(&self, a: usize, b: usize, r2: f64) -> PairTerm {
         let PairParameters { sigma, epsilon, cutoff } = self.pair(a, b);
-        if self.truncation != Truncation::None && r2 >= cutoff * cutoff {
+        // Without interaction, particles may be at the same place.
+        if epsilon == 0.0 || self.truncation != Truncation::None && r2 >= cutoff * cutoff {
             return PairTerm::default();
         }
         let s2 = r2 + self.damping * self.damping;
@@ -173,7 +180,7 @@ impl Potential {
         for (index, pair) in self.pairs.iter().enumerate() {
             let (a, b) = (index / self.species, index % self.species);
             for (name, value) in [("sigma", pair.sigma), ("epsilon", pair.epsilon), ("cutoff", pair.cutoff)] {
-                if !is_positive(value) {
+                if !is_positive(value) && !(name == "epsilon" && value == 0.0) {
                     return Err(PotentialError { name, a, b, value });
                 }
             }

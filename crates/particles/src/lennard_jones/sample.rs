@@ -39,6 +39,7 @@ pub fn melt_settings() -> FluidSettings {
         search: PairSearch::Lists,
         skin: MELT_SKIN,
         ensemble: Ensemble::Nve,
+        largest_kinetic: 0.0,
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn settings(potential: Potential) -> FluidSettings {
         search: PairSearch::Lists,
         skin: 0.3,
         ensemble: Ensemble::Nve,
+        largest_kinetic: 0.0,
     }
 }
 

@@ -113,9 +113,9 @@ const SPECIES: &SectionSpec = &SectionSpec::new(
         ),
         derived_key(
             "epsilon",
-            quantity(Dimension::Energy, Range::Positive),
+            quantity(Dimension::Energy, Range::NotNegative),
             PARAMETER,
-            "Depth of the potential. A temperature is multiplied by Boltzmann's constant.",
+            "Depth of the potential, 0 for an ideal gas. A temperature is multiplied by Boltzmann's constant.",
         ),
         derived_key(
             "fraction",
@@ -140,9 +140,9 @@ const PAIR: &SectionSpec = &SectionSpec::new(
         ),
         derived_key(
             "epsilon",
-            quantity(Dimension::Energy, Range::Positive),
+            quantity(Dimension::Energy, Range::NotNegative),
             "that of the mixing rule",
-            "Depth of the potential.",
+            "Depth of the potential, 0 for no interaction.",
         ),
     ]],
 );

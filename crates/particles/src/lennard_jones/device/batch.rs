@@ -11,7 +11,7 @@ use orrery_model::simulation_box::SimulationBox;
 use super::lists::Lists;
 use super::{DeviceFluid, DeviceFluidError, Word};
 use crate::lennard_jones::Exploded;
-use crate::lennard_jones::arithmetic::{ENERGY_BITS, EnergyArithmetic, PairArithmetic};
+use crate::lennard_jones::arithmetic::{EnergyArithmetic, PairArithmetic};
 use crate::lennard_jones::ensemble::{Ensemble, rescaling_numbers};
 use crate::lennard_jones::host::Failure;
 
@@ -243,11 +243,11 @@ impl DeviceFluid {
                 (decay, (1.0 - decay) * 0.5 * kt, 0.0)
             }
         };
-        let energy = self.settings.potential.energy_unit();
+        let kinetic_unit = self.settings.kinetic_unit();
         let drift = [0, 1, 2].map(|axis| drift_factor(&self.bounds, axis, self.drift_time(dt)));
         let limit = [0, 1, 2].map(|axis| self.drift_limit(axis));
         let mut motion = [drift, limit].concat();
-        motion.extend([decay, share, 2f64.powi(ENERGY_BITS) / energy, energy * 2f64.powi(-ENERGY_BITS)]);
+        motion.extend([decay, share, 1.0 / kinetic_unit, kinetic_unit]);
         for &mass in &self.settings.mass {
             let width = ((1.0 - decay * decay) * kt / mass).sqrt();
             motion.extend([0.5 * dt * self.force_unit() / mass, width, mass]);

@@ -11,7 +11,7 @@ use super::lists::Lists;
 use super::part::SlabKernels;
 use super::{
     CONTROL_WORDS, DeviceFluid, DeviceFluidError, FluidStrategy, KERNELS, Kernels, MOTION_SLOTS,
-    MOTION_SPECIES_SLOTS, SUM_COUNT, Word,
+    MOTION_SPECIES_SLOTS, SUM_WORDS, Word,
 };
 use crate::lennard_jones::arithmetic::{EnergyArithmetic, EnergyConstants, PairArithmetic, PairConstants};
 use crate::lennard_jones::ensemble::Ensemble;
@@ -96,10 +96,10 @@ impl DeviceFluid {
         Ok(Self {
             resident_blocks: blocks_per_sm.map_or(1, |blocks| blocks * device.properties().sm_count),
             kernels,
-            sums: device.zeros(SUM_COUNT)?,
+            sums: device.zeros(SUM_WORDS)?,
             motion: device.zeros(motion_len)?,
             noise_ids,
-            kinetic_sum: device.zeros(1)?,
+            kinetic_sum: device.zeros(2)?,
             factor: device.zeros(1)?,
             rescaling_numbers: device.zeros(2)?,
             lists: uses_lists.then(new_lists).transpose()?,

@@ -1,4 +1,4 @@
-// Energy, virial, kinetic energy and momentum of all particles, as sums of integers.
+// Energy, virial, kinetic energy and momentum of all particles, as sums in fixed point.
 //
 // LANES threads per particle share its neighbours.
 
@@ -21,7 +21,7 @@
 #define SUM_VIRIAL 1
 #define SUM_KINETIC 2
 #define SUM_MOMENTUM 3
-#define SUM_COUNT 6
+#define WORDS_PER_SUM 3
 
 // Returns the force divided by the distance in f64, scaled as in the reference.
 FUNCTION double pair_term64(GLOBAL const double* pair, double r2)
@@ -59,13 +59,22 @@ FUNCTION double pair_energy(GLOBAL const double* pair, double r2)
 }
 
 // Adds energy and virial of one pair.
-FUNCTION void add_energy(i64* potential, i64* virial, GLOBAL const double* pair, double r2, double energy_scale,
+FUNCTION void add_energy(WideSum* potential, WideSum* virial, GLOBAL const double* pair, double r2,
     double virial_scale)
 {
     if (!(r2 < pair[ENERGY_CUTOFF2]))
         return;
-    *potential += ROUND_DOUBLE_TO_LONG(PRODUCT64(pair_energy(pair, r2), energy_scale));
-    *virial += ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(pair_term64(pair, r2), r2), virial_scale));
+    add_term(potential, pair_energy(pair, r2));
+    add_term(virial, PRODUCT64(PRODUCT64(pair_term64(pair, r2), r2), virial_scale));
+}
+
+// Adds the sum over the block to sum number `index`. All threads must call it.
+FUNCTION void add_wide_sum(GLOBAL ulong* sums, int index, WideSum sum, SHARED_POINTER ulong* scratch)
+{
+    GLOBAL ulong* words = sums + index * WORDS_PER_SUM;
+    add_block_sum(words, sum.whole, scratch);
+    add_block_sum(words + 1, sum.rest, scratch);
+    add_block_sum(words + 2, sum.large_terms, scratch);
 }
 
 // Adds energy and virial of the pairs of each particle, and its motion, to `sums`. Pairs count
@@ -76,12 +85,12 @@ measure(GLOBAL const uint* RESTRICT control, uint n, uint stride, GLOBAL const u
     GLOBAL const double* RESTRICT vx, GLOBAL const double* RESTRICT vy, GLOBAL const double* RESTRICT vz,
     GLOBAL const uint* RESTRICT counts, GLOBAL const float4* RESTRICT lists, uint capacity,
     GLOBAL const double* RESTRICT energy_pairs, GLOBAL const double* RESTRICT mass, double scale_x, double scale_y,
-    double scale_z, double energy_scale, double virial_scale, double kinetic_scale, double momentum_scale,
-    GLOBAL ulong* sums)
+    double scale_z, double virial_scale, double kinetic_scale, double momentum_unit, GLOBAL ulong* sums)
 {
     SHARED ulong scratch[BLOCK_SIZE];
     const uint side = control[CONTROL_SIDE] * stride, particle = GRID_THREAD / LANES, lane = (uint)THREAD % LANES;
-    i64 potential = 0, virial = 0, kinetic = 0, momentum_x = 0, momentum_y = 0, momentum_z = 0;
+    const WideSum none = { 0, 0, 0 };
+    WideSum potential = none, virial = none, kinetic = none, momentum_x = none, momentum_y = none, momentum_z = none;
     if (particle < n) {
         const uint at = side + particle, count = neighbour_total(particle, stride, counts);
         for (uint k = lane; k < count; k += LANES) {
@@ -93,20 +102,22 @@ measure(GLOBAL const uint* RESTRICT control, uint n, uint stride, GLOBAL const u
                          dz = PRODUCT64((double)(i64)(z[at] - z[side + other]), scale_z);
             const double r2 = FMA64(dx, dx, FMA64(dy, dy, PRODUCT64(dz, dz)));
             const uint pair = species[at] * SPECIES + species[side + other];
-            add_energy(&potential, &virial, energy_pairs + pair * ENERGY_SLOTS, r2, energy_scale, virial_scale);
+            add_energy(&potential, &virial, energy_pairs + pair * ENERGY_SLOTS, r2, virial_scale);
         }
+        bound_sum(&potential);
+        bound_sum(&virial);
         if (lane == 0) {
             const double m = mass[species[at]];
-            kinetic = kinetic_integer(m, vx[at], vy[at], vz[at], kinetic_scale);
-            momentum_x = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vx[at]) / momentum_scale);
-            momentum_y = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vy[at]) / momentum_scale);
-            momentum_z = ROUND_DOUBLE_TO_LONG(PRODUCT64(m, vz[at]) / momentum_scale);
+            add_term(&kinetic, kinetic_term(m, vx[at], vy[at], vz[at], kinetic_scale));
+            add_term(&momentum_x, PRODUCT64(m, vx[at]) / momentum_unit);
+            add_term(&momentum_y, PRODUCT64(m, vy[at]) / momentum_unit);
+            add_term(&momentum_z, PRODUCT64(m, vz[at]) / momentum_unit);
         }
     }
-    add_block_sum(sums + SUM_POTENTIAL, potential, scratch);
-    add_block_sum(sums + SUM_VIRIAL, virial, scratch);
-    add_block_sum(sums + SUM_KINETIC, kinetic, scratch);
-    add_block_sum(sums + SUM_MOMENTUM, momentum_x, scratch);
-    add_block_sum(sums + SUM_MOMENTUM + 1, momentum_y, scratch);
-    add_block_sum(sums + SUM_MOMENTUM + 2, momentum_z, scratch);
+    add_wide_sum(sums, SUM_POTENTIAL, potential, scratch);
+    add_wide_sum(sums, SUM_VIRIAL, virial, scratch);
+    add_wide_sum(sums, SUM_KINETIC, kinetic, scratch);
+    add_wide_sum(sums, SUM_MOMENTUM, momentum_x, scratch);
+    add_wide_sum(sums, SUM_MOMENTUM + 1, momentum_y, scratch);
+    add_wide_sum(sums, SUM_MOMENTUM + 2, momentum_z, scratch);
 }

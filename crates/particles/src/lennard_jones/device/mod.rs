@@ -23,13 +23,14 @@ use thiserror::Error;
 use super::Exploded;
 use super::arithmetic::{EnergyArithmetic, PairArithmetic, PairReal};
 use super::settings::{FluidSettings, PairPrecision};
+use super::sums::MeasureSums;
 use lists::Lists;
 use part::SlabKernels;
 
 /// Number of words of `control`.
 const CONTROL_WORDS: usize = 17;
-/// Number of sums of `measure`.
-const SUM_COUNT: usize = 6;
+/// Words of the sums of `measure`.
+const SUM_WORDS: usize = 3 * MeasureSums::COUNT;
 /// Numbers of `motion` that do not belong to a species.
 const MOTION_SLOTS: usize = 10;
 /// Numbers of `motion` per species.
@@ -199,7 +200,7 @@ pub struct DeviceFluid {
     motion: Buffer<f64>,
     /// Identifiers in the user's order, for the noise of Langevin dynamics.
     noise_ids: Buffer<u64>,
-    /// Rescaling: sum of the kinetic energy, factor of the velocities, two numbers per step.
+    /// Rescaling: words of the sum of the kinetic energy, factor of the velocities, two numbers per step.
     kinetic_sum: Buffer<u64>,
     factor: Buffer<f64>,
     rescaling_numbers: Buffer<f64>,

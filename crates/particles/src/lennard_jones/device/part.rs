@@ -17,12 +17,13 @@ use orrery_model::simulation_box::SimulationBox;
 
 use super::batch::Batch;
 use super::create::Layout;
-use super::{DeviceFluid, FluidStrategy, SUM_COUNT};
+use super::{DeviceFluid, FluidStrategy};
 use crate::lennard_jones::host::Unpacked;
 use crate::lennard_jones::settings::FluidSettings;
 use crate::lennard_jones::slab::{
     AxisBins, GhostBits, GhostCounts, ParticleRecord, SlabPart, Slabs, WORK_PER_PARTICLE, Window,
 };
+use crate::lennard_jones::sums::MeasureSums;
 use crate::lennard_jones::{DeviceFluidError, FluidMeasures};
 use build::make_room;
 
@@ -283,11 +284,11 @@ impl SlabPart for DevicePart {
         Ok(self.all_particles()?)
     }
 
-    fn measure_sums(&self) -> Result<[i64; SUM_COUNT], DeviceFluidError> {
+    fn measure_sums(&self) -> Result<MeasureSums, DeviceFluidError> {
         Ok(self.fluid.measure_sums()?)
     }
 
-    fn measures_of(&self, sums: [i64; SUM_COUNT]) -> FluidMeasures {
+    fn measures_of(&self, sums: MeasureSums) -> FluidMeasures {
         self.fluid.measures_of(sums)
     }
 }

@@ -188,10 +188,48 @@ FUNCTION void add_block_sum(GLOBAL ulong* sum, i64 value, SHARED_POINTER ulong* 
         add_u64(sum, scratch[0]);
 }
 
-// Returns the kinetic energy of a particle as an integer, with the operations of
-// `HostFluid::motion`.
-FUNCTION i64 kinetic_integer(double mass, double vx, double vy, double vz, double to_integer)
+// A sum of energies or momenta, as `WideSum` of sums.rs, which is the reference.
+typedef struct {
+    i64 whole, rest, large_terms;
+} WideSum;
+
+#define SUM_FRACTIONS 4294967296.0
+#define LARGEST_TERM 68719476736.0
+
+// Adds a term, in units of the sum.
+FUNCTION void add_term(WideSum* sum, double term)
+{
+    // NaN is too large as well.
+    const int fits = fabs(term) < LARGEST_TERM;
+    const double bounded = fits ? term : LARGEST_TERM;
+    const i64 whole = ROUND_DOUBLE_TO_LONG(bounded);
+    sum->whole += whole;
+    sum->rest += ROUND_DOUBLE_TO_LONG(PRODUCT64(bounded - (double)whole, SUM_FRACTIONS));
+    sum->large_terms += fits ? 0 : 1;
+}
+
+// Moves all but 32 bits of the rest to the other word.
+FUNCTION void carry_sum(WideSum* sum)
+{
+    sum->whole += sum->rest >> 32;
+    sum->rest &= 0xffffffff;
+}
+
+// Bounds a sum over the pairs of one particle, such that sums over particles fit.
+FUNCTION void bound_sum(WideSum* sum)
+{
+    carry_sum(sum);
+    if (sum->whole < (i64)LARGEST_TERM && sum->whole > -(i64)LARGEST_TERM)
+        return;
+    sum->whole = (i64)LARGEST_TERM;
+    sum->rest = 0;
+    sum->large_terms += 1;
+}
+
+// Returns the kinetic energy of a particle in units of the sum, with the operations of
+// `HostFluid::motion_sums`.
+FUNCTION double kinetic_term(double mass, double vx, double vy, double vz, double to_unit)
 {
     const double v2 = FMA64(vx, vx, FMA64(vy, vy, PRODUCT64(vz, vz)));
-    return ROUND_DOUBLE_TO_LONG(PRODUCT64(PRODUCT64(PRODUCT64(0.5, mass), v2), to_integer));
+    return PRODUCT64(PRODUCT64(PRODUCT64(0.5, mass), v2), to_unit);
 }

@@ -4,9 +4,10 @@ use orrery_device::{Arg, DeviceError};
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 
-use super::{DeviceFluid, SUM_COUNT};
+use super::{DeviceFluid, SUM_WORDS};
 use crate::lennard_jones::FluidMeasures;
-use crate::lennard_jones::arithmetic::{ENERGY_BITS, PairReal};
+use crate::lennard_jones::arithmetic::PairReal;
+use crate::lennard_jones::sums::MeasureSums;
 
 impl DeviceFluid {
     /// Measures energies, momentum and virial.
@@ -14,27 +15,19 @@ impl DeviceFluid {
         Ok(self.measures_of(self.measure_sums()?))
     }
 
-    /// Returns the measures of sums of integers. Pairs count twice in potential energy and virial.
-    pub(super) fn measures_of(&self, sums: [i64; SUM_COUNT]) -> FluidMeasures {
-        let energy = self.settings.potential.energy_unit() * 2f64.powi(-ENERGY_BITS);
-        let momentum = self.settings.momentum_unit();
-        let sums = sums.map(|sum| sum as f64);
-        FluidMeasures {
-            potential: 0.5 * sums[0] * energy,
-            virial: 0.5 * sums[1] * energy,
-            kinetic: sums[2] * energy,
-            momentum: [3, 4, 5].map(|k| sums[k] * momentum),
-        }
+    /// Returns the measures of sums. Pairs count twice in potential energy and virial.
+    pub(super) fn measures_of(&self, sums: MeasureSums) -> FluidMeasures {
+        let FluidMeasures { potential, virial, kinetic, momentum } = self.settings.measures_of(sums);
+        FluidMeasures { potential: 0.5 * potential, virial: 0.5 * virial, kinetic, momentum }
     }
 
-    /// Returns the sums of the particles here: potential energy, virial, kinetic energy, momentum.
-    pub(super) fn measure_sums(&self) -> Result<[i64; SUM_COUNT], DeviceError> {
+    /// Returns the sums over the particles here.
+    pub(super) fn measure_sums(&self) -> Result<MeasureSums, DeviceError> {
         let (counts, entries, capacity) = match &self.lists {
             Some(lists) => (&lists.counts, &lists.entries, lists.capacity),
             None => (&self.order, &self.listed, 1),
         };
-        self.device.queue().write(&self.sums, &[0; SUM_COUNT])?;
-        let unit = self.settings.potential.energy_unit();
+        self.device.queue().write(&self.sums, &[0; SUM_WORDS])?;
         let mut args: Vec<Arg> = vec![(&self.control).into()];
         args.extend([self.n as u32, self.stride as u32].map(Arg::from));
         args.extend(self.position.iter().map(Arg::from));
@@ -44,20 +37,17 @@ impl DeviceFluid {
         args.extend([&self.energy_pairs, &self.mass].map(Arg::from));
         args.extend(self.energies.forces.scale.map(Arg::from));
         args.extend(
-            [
-                2f64.powi(ENERGY_BITS),
-                2f64.powi(ENERGY_BITS - f64::FORCE_BITS),
-                2f64.powi(ENERGY_BITS) / unit,
-                self.settings.momentum_unit(),
-            ]
-            .map(Arg::from),
+            [2f64.powi(-f64::FORCE_BITS), 1.0 / self.settings.kinetic_unit(), self.settings.momentum_unit()]
+                .map(Arg::from),
         );
         args.push((&self.sums).into());
         let blocks = self.blocks(self.strategy.lanes);
         self.device.queue().launch(&self.kernels.measure, blocks, self.strategy.block_size, &args)?;
-        let mut sums = [0; SUM_COUNT];
-        self.device.queue().read(&self.sums, &mut sums)?;
-        Ok(sums.map(|sum: u64| sum as i64))
+        let mut words = [0u64; SUM_WORDS];
+        self.device.queue().read(&self.sums, &mut words)?;
+        let word = |sum: usize, k: usize| words[3 * sum + k] as i64;
+        let sums = [0, 1, 2, 3, 4, 5].map(|sum| [word(sum, 0), word(sum, 1), word(sum, 2)]);
+        Ok(MeasureSums::from_words(sums))
     }
 
     /// Returns the particles in the user's order.

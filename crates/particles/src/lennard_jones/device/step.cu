@@ -31,8 +31,8 @@
 #define MOTION_LIMIT 3          // longest drift in fractions, three axes
 #define MOTION_DECAY 6          // factor of velocities (Langevin) or of the kinetic energy (rescaling)
 #define MOTION_SHARE 7          // rescaling: (1 - decay) kT / 2
-#define MOTION_TO_INTEGER 8     // kinetic energy to integers
-#define MOTION_FROM_INTEGER 9
+#define MOTION_TO_UNIT 8        // kinetic energy to units of its sum
+#define MOTION_UNIT 9
 #define MOTION_SPECIES 10       // then MOTION_SPECIES_SLOTS numbers per species
 #define MOTION_SPECIES_SLOTS 3
 #define MOTION_KICK 0           // dt / 2m, for forces as integers
@@ -130,9 +130,9 @@ FUNCTION void check_move(float4 moved, GLOBAL const float4* listed, int is_too_f
 #endif
 }
 
-// Takes a particle through a step and stores it. Returns its kinetic energy as an integer where the
-// step needs it.
-FUNCTION i64 move_particle(int kind, int has_drift, uint particle, Force force, double scaling, float4 own,
+// Takes a particle through a step and stores it. Adds its kinetic energy to the sum where the step
+// needs it.
+FUNCTION void move_particle(WideSum* kinetic, int kind, int has_drift, uint particle, Force force, double scaling, float4 own,
     const State* state, GLOBAL uint* control, GLOBAL float4* next_upper, GLOBAL const float4* listed,
     GLOBAL const double* motion, float scale_x, float scale_y, float scale_z, float half_skin2,
     GLOBAL const uint* order, GLOBAL const ulong* ids, ulong seed, ulong step)
@@ -186,10 +186,9 @@ FUNCTION i64 move_particle(int kind, int has_drift, uint particle, Force force, 
     }
 #if ENSEMBLE == ENSEMBLE_RESCALING
     if (kind == KICK_AND_SUM)
-        return kinetic_integer(motion[MOTION_SPECIES + species * MOTION_SPECIES_SLOTS + MOTION_MASS], new_x.v,
-            new_y.v, vz, motion[MOTION_TO_INTEGER]);
+        add_term(kinetic, kinetic_term(motion[MOTION_SPECIES + species * MOTION_SPECIES_SLOTS + MOTION_MASS],
+            new_x.v, new_y.v, vz, motion[MOTION_TO_UNIT]));
 #endif
-    return 0;
 }
 
 // Returns true if a kernel may take a step of this kind. All blocks get the same answer.
@@ -211,10 +210,14 @@ FUNCTION int may_step(SHARED_POINTER const uint* words, int kind)
 
 // Returns the factor of all velocities, with the operations of `rescaling_factor_with`. `numbers`
 // has two random numbers per step of the batch.
-FUNCTION double rescaling_factor(i64 kinetic_sum, uint step_in_batch, GLOBAL const double* motion,
+FUNCTION double rescaling_factor(WideSum sum, uint step_in_batch, GLOBAL const double* motion,
     GLOBAL const double* numbers)
 {
-    const double kinetic = PRODUCT64((double)kinetic_sum, motion[MOTION_FROM_INTEGER]);
+    // As `WideSum::bounded_value`.
+    carry_sum(&sum);
+    const double fractions = FMA64((double)sum.whole, SUM_FRACTIONS, (double)sum.rest);
+    const double in_units = PRODUCT64(fractions, 1.0 / SUM_FRACTIONS);
+    const double kinetic = PRODUCT64(in_units, motion[MOTION_UNIT]);
     if (kinetic <= 0.0)
         return 1.0;
     const double decay = motion[MOTION_DECAY], first = numbers[2 * step_in_batch],
@@ -239,8 +242,10 @@ FUNCTION void finish_step(int kind, int has_drift, SHARED_POINTER const uint* wo
 #if !HAS_GHOSTS
         DEVICE_FENCE();
         const uint step_in_batch = step - words[CONTROL_START] - 1;
-        *factor = rescaling_factor((i64)LOAD_U64(kinetic_sum), step_in_batch, motion, numbers);
-        *kinetic_sum = 0;
+        const WideSum sum = { (i64)LOAD_U64(kinetic_sum), (i64)LOAD_U64(kinetic_sum + 1), 0 };
+        *factor = rescaling_factor(sum, step_in_batch, motion, numbers);
+        kinetic_sum[0] = 0;
+        kinetic_sum[1] = 0;
 #endif
         control[CONTROL_IS_KICKED] = 1;
         return;
@@ -318,8 +323,8 @@ FUNCTION int has_drift(int kind, SHARED_POINTER const uint* words)
 }
 
 // Takes one particle per LANES threads through a step, from particle `first` on in the first block.
-// Returns kinetic energies as `move_particle` does.
-FUNCTION i64 step_particles(int kind, uint first, SHARED_POINTER uint* scratch, SHARED_POINTER const uint* words,
+// Adds kinetic energies as `move_particle` does.
+FUNCTION void step_particles(WideSum* kinetic, int kind, uint first, SHARED_POINTER uint* scratch, SHARED_POINTER const uint* words,
     SHARED_POINTER float4* tile, STEP_PARAMETERS)
 {
     const uint step = words[CONTROL_STEP];
@@ -332,23 +337,25 @@ FUNCTION i64 step_particles(int kind, uint first, SHARED_POINTER uint* scratch, 
         force = sum_forces(
             particle, stride, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, scratch, tile);
     if (wanted >= n || (uint)THREAD % LANES != 0)
-        return 0;
+        return;
     const uint side = words[CONTROL_SIDE] * stride;
     const State state = { x + side, y + side, z + side, image_x + side, image_y + side, image_z + side, vx + side,
         vy + side, vz + side, force_x, force_y, force_z };
     const double scaling = kind == SCALE_AND_DRIFT ? LOAD_F64(factor) : 1.0;
-    return move_particle(kind, has_drift(kind, words), particle, force, scaling, upper[particle], &state, control,
+    move_particle(kinetic, kind, has_drift(kind, words), particle, force, scaling, upper[particle], &state, control,
         upper_sides + (1 - (step & 1)) * stride, listed, motion, scale_x, scale_y, scale_z, half_skin2, order + side,
         ids, seed, first_step + (step - words[CONTROL_START]));
 }
 
 // Ends a step. Returns true in all threads of the last block.
-FUNCTION int end_step(int kind, i64 kinetic, SHARED_POINTER uint* scratch, SHARED_POINTER ulong* sums,
+FUNCTION int end_step(int kind, WideSum kinetic, SHARED_POINTER uint* scratch, SHARED_POINTER ulong* sums,
     SHARED_POINTER const uint* words, STEP_PARAMETERS)
 {
 #if ENSEMBLE == ENSEMBLE_RESCALING
-    if (kind == KICK_AND_SUM)
-        add_block_sum(kinetic_sum, kinetic, sums);
+    if (kind == KICK_AND_SUM) {
+        add_block_sum(kinetic_sum, kinetic.whole, sums);
+        add_block_sum(kinetic_sum + 1, kinetic.rest, sums);
+    }
 #endif
     const int is_last = is_last_block(control, scratch);
     if (is_last && THREAD == 0)
@@ -364,7 +371,8 @@ take_step(int kind, STEP_PARAMETERS)
     load_words(control, words);
     if (!may_step(words, kind))
         return;
-    const i64 kinetic = step_particles(kind, 0, scratch, words, tile, STEP_ARGUMENTS);
+    WideSum kinetic = { 0, 0, 0 };
+    step_particles(&kinetic, kind, 0, scratch, words, tile, STEP_ARGUMENTS);
     end_step(kind, kinetic, scratch, sums, words, STEP_ARGUMENTS);
 }
 
@@ -384,7 +392,8 @@ take_force_step(STEP_PARAMETERS)
     load_words(control, words);
     if (!may_step(words, FORCE_STEP))
         return;
-    const i64 kinetic = step_particles(FORCE_STEP, 0, scratch, words, tile, STEP_ARGUMENTS);
+    WideSum kinetic = { 0, 0, 0 };
+    step_particles(&kinetic, FORCE_STEP, 0, scratch, words, tile, STEP_ARGUMENTS);
     end_step(FORCE_STEP, kinetic, scratch, sums, words, STEP_ARGUMENTS);
 }
 
@@ -406,9 +415,9 @@ take_steps(uint steps, STEP_PARAMETERS)
             load_words(control, words);
             if (!may_step(words, kind))
                 return;
-            i64 kinetic = 0;
+            WideSum kinetic = { 0, 0, 0 };
             for (uint first = 0; first < n; first += (uint)BLOCK_COUNT * (BLOCK_SIZE / LANES))
-                kinetic += step_particles(kind, first, scratch, words, tile, STEP_ARGUMENTS);
+                step_particles(&kinetic, kind, first, scratch, words, tile, STEP_ARGUMENTS);
             const int is_last = end_step(kind, kinetic, scratch, sums, words, STEP_ARGUMENTS);
             wait_for_blocks(control, words[CONTROL_GENERATION], is_last);
         }

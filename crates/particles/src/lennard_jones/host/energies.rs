@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::HostFluid;
 use crate::lennard_jones::FluidMeasures;
-use crate::lennard_jones::arithmetic::ENERGY_BITS;
+use crate::lennard_jones::sums::{MeasureSums, WideSum};
 
 /// Particles of a task.
 const CHUNK: usize = 128;
@@ -13,20 +13,19 @@ const CHUNK: usize = 128;
 impl HostFluid {
     /// Measures energies, momentum and virial. All sums are sums of integers.
     pub fn measure(&self) -> FluidMeasures {
-        self.measures_of(self.pair_sums(), self.motion_sums())
+        self.settings.measures_of(self.measure_sums())
     }
 
-    /// Returns the measures of sums of integers.
-    pub(in crate::lennard_jones) fn measures_of(&self, pairs: [i64; 2], motion: [i64; 4]) -> FluidMeasures {
-        let energy = self.settings.potential.energy_unit() * 2f64.powi(-ENERGY_BITS);
-        let [potential, virial] = pairs.map(|sum| sum as f64 * energy);
-        let (kinetic, momentum) = self.motion_of(motion);
-        FluidMeasures { potential, virial, kinetic, momentum }
+    /// Returns the sums of energies, virials and momenta of the particles here.
+    pub(in crate::lennard_jones) fn measure_sums(&self) -> MeasureSums {
+        let [potential, virial] = self.pair_sums();
+        let (kinetic, momentum) = self.motion_sums();
+        MeasureSums { potential, virial, kinetic, momentum }
     }
 
-    /// Returns the sums of energies and virials as integers. A pair of a particle and a ghost
-    /// counts on one of the two ranks that have it.
-    pub(in crate::lennard_jones) fn pair_sums(&self) -> [i64; 2] {
+    /// Returns the sums of energies and virials. A pair of a particle and a ghost counts on one of
+    /// the two ranks that have it.
+    fn pair_sums(&self) -> [WideSum; 2] {
         let n = self.len();
         (0..n.div_ceil(CHUNK))
             .into_par_iter()
@@ -34,13 +33,13 @@ impl HostFluid {
                 let particles = index * CHUNK..((index + 1) * CHUNK).min(n);
                 dispatch(self.set, EnergyChunk { fluid: self, particles })
             })
-            .reduce(|| [0i64; 2], add)
+            .reduce(|| [WideSum::default(); 2], add)
     }
 }
 
 #[inline(always)]
-fn add(a: [i64; 2], b: [i64; 2]) -> [i64; 2] {
-    [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])]
+fn add(a: [WideSum; 2], b: [WideSum; 2]) -> [WideSum; 2] {
+    [a[0].plus(b[0]), a[1].plus(b[1])]
 }
 
 /// Energies and virials of consecutive particles. It runs within [`dispatch`], because without its
@@ -51,17 +50,18 @@ struct EnergyChunk<'a> {
 }
 
 impl SimdKernel for EnergyChunk<'_> {
-    type Output = [i64; 2];
+    type Output = [WideSum; 2];
 
     #[inline(always)]
-    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> [i64; 2] {
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> [WideSum; 2] {
         let Self { fluid, particles } = self;
         let [x, y, z] = &fluid.position;
-        let mut sums = [0i64; 2];
+        let mut total = [WideSum::default(); 2];
         // Closures would be compiled without the instruction set.
         for particle in particles {
             let (own, species) = ([x[particle], y[particle], z[particle]], fluid.species[particle]);
             let user = fluid.order[particle];
+            let mut sums = [WideSum::default(); 2];
             match &fluid.lists {
                 Some(lists) => {
                     for group in 0..fluid.single.species {
@@ -86,7 +86,8 @@ impl SimdKernel for EnergyChunk<'_> {
                     }
                 }
             }
+            total = add(total, [sums[0].bounded(), sums[1].bounded()]);
         }
-        sums
+        total
     }
 }

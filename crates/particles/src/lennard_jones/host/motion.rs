@@ -11,8 +11,9 @@ use rayon::prelude::*;
 
 use super::HostFluid;
 use crate::lennard_jones::Exploded;
-use crate::lennard_jones::arithmetic::{ENERGY_BITS, upper_half};
+use crate::lennard_jones::arithmetic::upper_half;
 use crate::lennard_jones::ensemble::noise;
+use crate::lennard_jones::sums::WideSum;
 
 /// Particles of a chunk.
 const CHUNK: usize = 1024;
@@ -181,20 +182,13 @@ impl HostFluid {
 
     /// Returns the kinetic energy and the momentum of all particles.
     pub fn motion(&self) -> (f64, [f64; 3]) {
-        self.motion_of(self.motion_sums())
-    }
-
-    /// Returns kinetic energy and momentum of sums of integers.
-    pub(in crate::lennard_jones) fn motion_of(&self, sums: [i64; 4]) -> (f64, [f64; 3]) {
-        let unit = self.settings.potential.energy_unit();
+        let (kinetic, momentum) = self.motion_sums();
         let momentum_unit = self.settings.momentum_unit();
-        let kinetic = sums[0] as f64 * (unit * 2f64.powi(-ENERGY_BITS));
-        (kinetic, [1, 2, 3].map(|k| sums[k] as f64 * momentum_unit))
+        (self.settings.kinetic_energy(kinetic), momentum.map(|sum| sum.bounded_value() * momentum_unit))
     }
 
-    /// Returns the sums of kinetic energy and momentum as integers.
-    pub(in crate::lennard_jones) fn motion_sums(&self) -> [i64; 4] {
-        let unit = self.settings.potential.energy_unit();
+    /// Returns the sums of kinetic energy and momentum.
+    pub(in crate::lennard_jones) fn motion_sums(&self) -> (WideSum, [WideSum; 3]) {
         (0..self.len().div_ceil(CHUNK))
             .into_par_iter()
             .map(|index| {
@@ -203,12 +197,14 @@ impl HostFluid {
                     velocity: self.velocity.each_ref().map(|column| &column[range.clone()]),
                     species: &self.species[range],
                     mass: &self.settings.mass,
-                    to_integer: 2f64.powi(ENERGY_BITS) / unit,
+                    to_unit: 1.0 / self.settings.kinetic_unit(),
                     momentum_unit: self.settings.momentum_unit(),
                 };
                 dispatch(self.set, sums)
             })
-            .reduce(|| [0i64; 4], |a, b| [0, 1, 2, 3].map(|k| a[k].wrapping_add(b[k])))
+            .reduce(Default::default, |(kinetic, momentum), (other, others)| {
+                (kinetic.plus(other), [0, 1, 2].map(|k| momentum[k].plus(others[k])))
+            })
     }
 }
 
@@ -326,32 +322,30 @@ impl Chunk<'_> {
     }
 }
 
-/// Kinetic energy and momentum of one chunk, as integers.
+/// Kinetic energy and momentum of one chunk.
 struct MotionSums<'a> {
     velocity: [&'a [f64]; 3],
     species: &'a [u8],
     mass: &'a [f64],
-    to_integer: f64,
+    to_unit: f64,
     momentum_unit: f64,
 }
 
 impl SimdKernel for MotionSums<'_> {
-    type Output = [i64; 4];
+    type Output = (WideSum, [WideSum; 3]);
 
     #[inline(always)]
-    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> [i64; 4] {
-        let mut sums = [0i64; 4];
+    fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) -> (WideSum, [WideSum; 3]) {
+        let (mut kinetic, mut momentum) = (WideSum::default(), [WideSum::default(); 3]);
         for (k, &species) in self.species.iter().enumerate() {
             let mass = self.mass[usize::from(species)];
             let v = [self.velocity[0][k], self.velocity[1][k], self.velocity[2][k]];
             let v2 = v[0].mul_add(v[0], v[1].mul_add(v[1], v[2] * v[2]));
-            let kinetic = (0.5 * mass * v2 * self.to_integer).round_ties_even() as i64;
-            sums[0] = sums[0].wrapping_add(kinetic);
+            kinetic = kinetic.plus(WideSum::of(0.5 * mass * v2 * self.to_unit));
             for axis in 0..3 {
-                let momentum = (mass * v[axis] / self.momentum_unit).round_ties_even() as i64;
-                sums[axis + 1] = sums[axis + 1].wrapping_add(momentum);
+                momentum[axis] = momentum[axis].plus(WideSum::of(mass * v[axis] / self.momentum_unit));
             }
         }
-        sums
+        (kinetic, momentum)
     }
 }

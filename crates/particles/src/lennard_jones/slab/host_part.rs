@@ -13,6 +13,7 @@ use super::report::MotionReport;
 use crate::lennard_jones::cells::{CellGrid, sort_by_cell};
 use crate::lennard_jones::host::{HostFluid, Motion};
 use crate::lennard_jones::settings::FluidSettings;
+use crate::lennard_jones::sums::{MeasureSums, WideSum};
 use crate::lennard_jones::{DeviceFluidError, FluidMeasures};
 
 /// Particles and ghosts on the CPU.
@@ -55,9 +56,9 @@ impl HostPart {
         })
     }
 
-    /// Returns the kinetic energy of the particles as an integer.
-    pub(super) fn kinetic_sum(&self) -> i64 {
-        self.fluid.motion_sums()[0]
+    /// Returns the sum of the kinetic energy of the particles.
+    pub(super) fn kinetic_sum(&self) -> WideSum {
+        self.fluid.motion_sums().0
     }
 
     /// Returns the indices of the ghosts.
@@ -234,13 +235,11 @@ impl SlabPart for HostPart {
         Ok((0..self.fluid.len()).map(|k| self.fluid.record(k)).collect())
     }
 
-    fn measure_sums(&self) -> Result<[i64; 6], DeviceFluidError> {
-        let [potential, virial] = self.fluid.pair_sums();
-        let [kinetic, x, y, z] = self.fluid.motion_sums();
-        Ok([potential, virial, kinetic, x, y, z])
+    fn measure_sums(&self) -> Result<MeasureSums, DeviceFluidError> {
+        Ok(self.fluid.measure_sums())
     }
 
-    fn measures_of(&self, [potential, virial, kinetic, x, y, z]: [i64; 6]) -> FluidMeasures {
-        self.fluid.measures_of([potential, virial], [kinetic, x, y, z])
+    fn measures_of(&self, sums: MeasureSums) -> FluidMeasures {
+        self.fluid.settings().measures_of(sums)
     }
 }

@@ -29,6 +29,7 @@ use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
 use super::host::{packed_particles, unpacked_particles};
 use super::settings::PairPrecision;
+use super::sums::{MeasureSums, SumWords, WideSum};
 use super::{DeviceFluidError, Exploded, FluidMeasures};
 pub(super) use borders::{AxisBins, Slabs, Window};
 pub(super) use ghosts::{GhostBits, GhostCounts};
@@ -49,6 +50,11 @@ pub(super) fn share_particles(
     let outgoing: Vec<_> = (0..size).map(|to| records[border(to)..border(to + 1)].to_vec()).collect();
     let mut incoming = exchange_lists(transport, &outgoing)?;
     Ok(incoming.swap_remove(0))
+}
+
+/// Returns the sum of two ranks.
+fn added_words(a: SumWords, b: SumWords) -> SumWords {
+    WideSum::from(a).plus(b.into()).into()
 }
 
 /// The particles of one rank and its ghosts. All ranks call each method that communicates, in the
@@ -117,10 +123,10 @@ impl<P: SlabPart> SlabFluid<P> {
         ensemble.degrees_of_freedom(self.total, self.part.bounds().dimensions)
     }
 
-    /// Returns the kinetic energy of all particles, of which those here have `sum` as an integer.
-    fn total_kinetic_energy(&self, sum: i64) -> Result<f64, DeviceFluidError> {
-        let all = self.transport.all_reduce(&[sum], i64::wrapping_add)?;
-        Ok(self.part.measures_of([0, 0, all[0], 0, 0, 0]).kinetic)
+    /// Returns the kinetic energy of all particles, of which those here have the sum `here`.
+    fn total_kinetic_energy(&self, here: WideSum) -> Result<f64, DeviceFluidError> {
+        let all = self.transport.all_reduce(&[here.into()], added_words)?;
+        Ok(self.part.settings().kinetic_energy(all[0].into()))
     }
 
     /// Returns the part of this rank.
@@ -130,10 +136,10 @@ impl<P: SlabPart> SlabFluid<P> {
 
     /// Measures energies, momentum and virial of all particles.
     pub(super) fn measure(&self) -> Result<FluidMeasures, DeviceFluidError> {
-        let all = self.transport.all_reduce(&[self.part.measure_sums()?], |a, b| {
-            [0, 1, 2, 3, 4, 5].map(|k| i64::wrapping_add(a[k], b[k]))
-        })?;
-        Ok(self.part.measures_of(all[0]))
+        let mut words = self.part.measure_sums()?.to_words();
+        let all = self.transport.all_reduce(&words, added_words)?;
+        words.copy_from_slice(&all);
+        Ok(self.part.measures_of(MeasureSums::from_words(words)))
     }
 
     /// Returns the particles of all ranks in the user's order on rank 0, and no particles on the

@@ -6,6 +6,7 @@ use orrery_model::simulation_box::SimulationBox;
 use super::borders::{AxisBins, Slabs, Window};
 use super::ghosts::{GhostBits, GhostCounts};
 use crate::lennard_jones::settings::FluidSettings;
+use crate::lennard_jones::sums::MeasureSums;
 use crate::lennard_jones::{DeviceFluidError, FluidMeasures};
 
 /// A particle as a message: fractions, velocities as bits, identifier, images of x and y, image of
@@ -90,9 +91,9 @@ pub(in crate::lennard_jones) trait SlabPart: Sized {
     /// Returns the particles as messages.
     fn records(&self) -> Result<Vec<ParticleRecord>, DeviceFluidError>;
 
-    /// Returns sums of integers over the particles, whose sum over all ranks gives the measures.
-    fn measure_sums(&self) -> Result<[i64; 6], DeviceFluidError>;
+    /// Returns sums over the particles, whose sum over all ranks gives the measures.
+    fn measure_sums(&self) -> Result<MeasureSums, DeviceFluidError>;
 
     /// Returns the measures of the sums over all ranks.
-    fn measures_of(&self, sums: [i64; 6]) -> FluidMeasures;
+    fn measures_of(&self, sums: MeasureSums) -> FluidMeasures;
 }

@@ -8,6 +8,7 @@ use crate::lennard_jones::device::Word;
 use crate::lennard_jones::device::batch::{Batch, StepKind};
 use crate::lennard_jones::host::Failure;
 use crate::lennard_jones::slab::MotionReport;
+use crate::lennard_jones::sums::WideSum;
 
 impl DevicePart {
     /// Starts `steps` steps of length `dt`. `first` is the number of steps before.
@@ -39,16 +40,16 @@ impl DevicePart {
         self.finish_step(|words| words[Word::IsFinal as usize] = 1)
     }
 
-    /// Rescaling: computes forces, ends a step without the scaling, and returns the kinetic energy
-    /// as an integer.
-    pub(in crate::lennard_jones) fn kick_and_sum(&mut self) -> Result<i64, DeviceFluidError> {
+    /// Rescaling: computes forces, ends a step without the scaling, and returns the sum of the
+    /// kinetic energy.
+    pub(in crate::lennard_jones) fn kick_and_sum(&mut self) -> Result<WideSum, DeviceFluidError> {
         let queue = self.device().queue();
-        queue.write(&self.fluid.kinetic_sum, &[0])?;
+        queue.write(&self.fluid.kinetic_sum, &[0; 2])?;
         self.fluid.queue_force_step(&self.batch)?;
-        let mut sum = [0u64];
+        let mut sum = [0u64; 2];
         queue.read(&self.fluid.kinetic_sum, &mut sum)?;
         self.finish_step(|words| words[Word::IsKicked as usize] = 1)?;
-        Ok(sum[0] as i64)
+        Ok(WideSum { whole: sum[0] as i64, rest: sum[1] as i64, large_terms: 0 })
     }
 
     /// Rescaling: multiplies the velocities by a factor, and takes the drift of the next step, if
