@@ -167,3 +167,19 @@ fn the_table_has_the_temperature_of_gases() {
         }
     }
 }
+
+/// Forces have a resolution relative to the largest depth.
+#[test]
+fn depths_that_forces_do_not_resolve_are_refused() {
+    let case = |epsilon: &str| {
+        let text = MIXTURE.replace("epsilon = 0.5", &format!("epsilon = {epsilon}"));
+        let source = CaseSource::Text { label: "fluid".into(), text, folder: Default::default() };
+        Case::load(&source, &[]).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for accepted in ["1e-6", "0", "1e6"] {
+        case(accepted).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let error = case("1e-8").unwrap_err();
+    assert!(error.contains("epsilon = 1e-8 is below 1e-7 of the largest epsilon, 1, and"), "{error}");
+    assert!(case("-1").unwrap_err().contains("epsilon = -1"));
+}

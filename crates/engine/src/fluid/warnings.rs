@@ -182,7 +182,7 @@ mod tests {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
         let case = Case::load(&source, &sets).unwrap_or_else(|error| panic!("{error}"));
         let Physics::LennardJones(fluid) = &case.physics else { panic!("not a fluid") };
-        let settings = fluid.settings(fluid.ensemble(1.0));
+        let settings = fluid.settings(fluid.ensemble(1.0), &case.time);
         let particles = start_particles(&case, fluid, &settings, &Default::default(), &mut |_| {}).unwrap();
         setup_warnings(&case, fluid, &particles)
     }

@@ -2,8 +2,8 @@
 //!
 //! A term depends only on the two stored positions, the box and the species. Every operation is
 //! rounded once, in the order of [`PairConstants::term`], on every processor. Terms are then
-//! rounded to multiples of 2^-[`FORCE_BITS`](PairReal::FORCE_BITS) and summed as integers. A sum of
-//! integers does not depend on its order. So forces have the same bits for any number of threads,
+//! rounded to multiples of 2^-[`force_bits`](PairArithmetic::force_bits) and summed as integers. A
+//! sum of integers does not depend on its order. So forces have the same bits for any number of threads,
 //! any instruction set, any device and any order of neighbours, and opposite forces cancel exactly.
 //!
 //! Lengths are in units of the largest σ, and energies in units of the largest ε.
@@ -27,7 +27,7 @@ pub trait PairReal:
     + Mul<Output = Self>
     + Div<Output = Self>
 {
-    /// Bits of forces below the unit of force.
+    /// Fewest bits of forces below the unit of force.
     const FORCE_BITS: i32;
     /// Bits of a fraction of the box that differences use.
     const POSITION_BITS: i32;
@@ -45,13 +45,13 @@ pub trait PairReal:
     fn fused_mul_add(self, b: Self, c: Self) -> Self;
     /// Returns the square root.
     fn sqrt(self) -> Self;
-    /// Rounds to the nearest integer, and halves to even integers.
+    /// Rounds to the nearest integer up to [`LARGEST_INTEGER`], and halves to even integers.
     fn round_to_i64(self) -> i64;
 }
 
 impl PairReal for f32 {
     // Forces of up to 2^15 units fit into 32 bits. The resolution is 1.5e-5 units, and a typical
-    // force in a liquid has 30 units.
+    // force in a liquid has 30 units. `WEAKEST_NARROW_FORCE` says when more bits are needed.
     const FORCE_BITS: i32 = 16;
     const POSITION_BITS: i32 = 32;
     const ZERO: Self = 0.0;
@@ -75,7 +75,8 @@ impl PairReal for f32 {
     }
     #[inline(always)]
     fn round_to_i64(self) -> i64 {
-        self.round_ties_even() as i64
+        const LARGEST: f32 = LARGEST_INTEGER as f32;
+        self.clamp(-LARGEST, LARGEST).round_ties_even() as i64
     }
 }
 
@@ -103,9 +104,13 @@ impl PairReal for f64 {
     }
     #[inline(always)]
     fn round_to_i64(self) -> i64 {
-        self.round_ties_even() as i64
+        self.clamp(-LARGEST_INTEGER, LARGEST_INTEGER).round_ties_even() as i64
     }
 }
+
+/// Largest integer of a pair force, 2^60: a million units of force with 40 bits. Seven of them do
+/// not wrap around. Larger forces, below a distance of 0.47 σ, count as this one.
+const LARGEST_INTEGER: f64 = 1_152_921_504_606_846_976.0;
 
 /// Returns the upper 32 bits of a fraction, which f32 arithmetic uses.
 #[inline(always)]
@@ -118,16 +123,56 @@ pub fn upper_half(fraction: u64) -> i32 {
 /// neighbours at such a distance without two of them being nearer to each other.
 pub const LARGEST_NARROW_FORCE: f64 = 1024.0;
 
+/// Weakest attraction at a cutoff, in units of force, that 16 bits resolve: the error of a force is
+/// at most 1e-3 of it. At a cutoff of 2.5 σ it is 0.039. Weaker ones, beyond 3.1 σ, without a
+/// cutoff and of shallow species, have [`WIDE_FORCE_BITS`].
+const WEAKEST_NARROW_FORCE: f64 = 1.0 / 128.0;
+
+/// Bits of forces below the unit of force where they are summed in 64 bits.
+pub const WIDE_FORCE_BITS: i32 = 40;
+
+/// Largest force of a pair with [`WIDE_FORCE_BITS`], in units of force, that SIMD sums accept. Sums
+/// of integers in f64 are exact up to 2^53, in which 32 such forces fit.
+const LARGEST_WIDE_FORCE: f64 = 256.0;
+
+/// Returns whether forces need [`WIDE_FORCE_BITS`]: whether the weakest attraction of a pair at its
+/// cutoff is below [`WEAKEST_NARROW_FORCE`]. The attraction alone counts, because the force itself
+/// is 0 at the minimum of the potential, which is the cutoff of purely repulsive particles.
+fn needs_wide_sums(potential: &Potential) -> bool {
+    let species = potential.species_count();
+    let damping = potential.damping / potential.length_unit();
+    let attraction = |index: usize| {
+        let PairParameters { sigma, epsilon, cutoff } =
+            reduced_pair(potential, index / species, index % species);
+        let s2 = cutoff * cutoff + damping * damping;
+        24.0 * epsilon * (sigma * sigma / s2).powi(3) * cutoff / s2
+    };
+    let attractions = (0..species * species).map(attraction);
+    // Species without interaction have none.
+    let weakest = attractions.filter(|&force| force > 0.0).fold(f64::INFINITY, f64::min);
+    potential.truncation == Truncation::None || weakest < WEAKEST_NARROW_FORCE
+}
+
+/// Returns the force of one integer unit of forces with terms of type `R`, in the units of the
+/// parameters of `potential`.
+pub fn force_quantum<R: PairReal>(potential: &Potential) -> f64 {
+    potential.energy_unit() / potential.length_unit() * 2f64.powi(-force_bits::<R>(potential))
+}
+
+fn force_bits<R: PairReal>(potential: &Potential) -> i32 {
+    if needs_wide_sums(potential) { WIDE_FORCE_BITS } else { R::FORCE_BITS }
+}
+
 /// Constants of a pair of species.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairConstants<R> {
     /// Squared cutoff, infinite without truncation, and 0 without interaction.
     pub cutoff2: R,
-    /// Squared distance below which forces may exceed [`LARGEST_NARROW_FORCE`].
+    /// Squared distance below which forces may be too large for SIMD sums.
     pub near2: R,
     /// δ² of the damped form.
     pub damping2: R,
-    /// 48 ε σ¹² in units of force, scaled by 2^`FORCE_BITS`.
+    /// 48 ε σ¹² in units of force, scaled by 2^`force_bits`.
     pub repulsion: R,
     /// 24 ε σ⁶, scaled in the same way.
     pub attraction: R,
@@ -154,7 +199,9 @@ impl<R: PairReal> PairConstants<R> {
     /// Returns the constants of parameters in reduced units.
     fn new(parameters: PairParameters, potential: &Potential, unit: f64) -> Self {
         let PairParameters { sigma, epsilon, cutoff } = parameters;
-        let scale = 2f64.powi(R::FORCE_BITS);
+        let bits = force_bits::<R>(potential);
+        let scale = 2f64.powi(bits);
+        let largest = if bits == WIDE_FORCE_BITS { LARGEST_WIDE_FORCE } else { LARGEST_NARROW_FORCE };
         let damping = potential.damping / unit;
         let (cutoff2, switch, switch_start) = match potential.truncation {
             // Products of 0 with large powers of 1/r would be NaN.
@@ -169,7 +216,7 @@ impl<R: PairReal> PairConstants<R> {
         };
         Self {
             cutoff2: R::from_f64(cutoff2),
-            near2: R::from_f64(near_distance(sigma, epsilon, damping).powi(2)),
+            near2: R::from_f64(near_distance(sigma, epsilon, damping, largest).powi(2)),
             damping2: R::from_f64(damping * damping),
             repulsion: R::from_f64(48.0 * epsilon * sigma.powi(12) * scale),
             attraction: R::from_f64(24.0 * epsilon * sigma.powi(6) * scale),
@@ -197,21 +244,21 @@ impl<R: PairReal> PairConstants<R> {
     }
 }
 
-/// Returns the distance below which the repulsion may exceed [`LARGEST_NARROW_FORCE`], found by
-/// bisection. The force without attraction is larger than the force itself.
-fn near_distance(sigma: f64, epsilon: f64, damping: f64) -> f64 {
+/// Returns the distance below which the repulsion may exceed `largest`, found by bisection. The
+/// force without attraction is larger than the force itself.
+fn near_distance(sigma: f64, epsilon: f64, damping: f64, largest: f64) -> f64 {
     let force = |r: f64| {
         let s2 = r * r + damping * damping;
         48.0 * epsilon * (sigma * sigma / s2).powi(6) / s2 * r
     };
     // The force r / s¹⁴ of a damped potential decreases beyond r = δ / √13.
     let (mut low, mut high) = (damping / 13f64.sqrt(), 10.0 * sigma + damping);
-    if force(low) <= LARGEST_NARROW_FORCE && damping > 0.0 {
+    if force(low) <= largest && damping > 0.0 {
         return 0.0;
     }
     for _ in 0..100 {
         let middle = 0.5 * (low + high);
-        if force(middle) > LARGEST_NARROW_FORCE { low = middle } else { high = middle }
+        if force(middle) > largest { low = middle } else { high = middle }
     }
     high
 }
@@ -227,6 +274,8 @@ pub struct PairArithmetic<R> {
     pub species: usize,
     /// Whether forces have a switch.
     pub is_switched: bool,
+    /// Bits of forces below the unit of force.
+    pub force_bits: i32,
 }
 
 impl<R: PairReal> PairArithmetic<R> {
@@ -248,7 +297,13 @@ impl<R: PairReal> PairArithmetic<R> {
             })
             .collect();
         let is_switched = matches!(potential.truncation, Truncation::Switched { .. });
-        Self { scale: [0, 1, 2].map(scale), pairs, species, is_switched }
+        let force_bits = force_bits::<R>(potential);
+        Self { scale: [0, 1, 2].map(scale), pairs, species, is_switched, force_bits }
+    }
+
+    /// Returns whether sums of forces have 64 bits for all particles.
+    pub fn has_wide_sums(&self) -> bool {
+        self.force_bits == WIDE_FORCE_BITS
     }
 
     /// Returns the vector from `b` to `a` and its squared length.
@@ -406,7 +461,8 @@ mod tests {
                 let size = exact.force_over_r.abs() * r2.sqrt() / unit_force;
                 for axis in 0..3 {
                     let expected = exact.force_over_r * d[axis] / unit_force;
-                    let found = single.pair_force(a, sa, b, sb)[axis] as f64 * 2f64.powi(-f32::FORCE_BITS);
+                    let quantum = 2f64.powi(-single.force_bits);
+                    let found = single.pair_force(a, sa, b, sb)[axis] as f64 * quantum;
                     assert!((found - expected).abs() < 1e-5 * size + 3e-5, "{found} {expected}");
                     let found = double.pair_force(a, sa, b, sb)[axis] as f64 * 2f64.powi(-f64::FORCE_BITS);
                     assert!((found - expected).abs() < 1e-11 * (1.0 + size), "{found} {expected}");
@@ -435,12 +491,14 @@ mod tests {
     }
 
     #[test]
-    fn forces_beyond_the_near_distance_fit_into_32_bits() {
+    fn forces_beyond_the_near_distance_fit_into_simd_sums() {
         let bounds = SimulationBox::periodic([10.0; 3], 3);
-        for potential in [
-            Potential::mixed(&[(1.0, 1.0), (0.5, 0.2)], 2.5, Truncation::Truncated),
-            Potential::mixed(&[(1.0, 1.0)], 2.5, Truncation::None).damped(0.1),
-            Potential::mixed(&[(1.0, 1.0)], 2.5, Truncation::None).damped(0.6),
+        for (potential, largest) in [
+            (Potential::mixed(&[(1.0, 1.0), (0.9, 0.6)], 2.5, Truncation::Truncated), LARGEST_NARROW_FORCE),
+            (Potential::mixed(&[(1.0, 1.0)], 2.5, Truncation::Truncated).damped(0.1), LARGEST_NARROW_FORCE),
+            (Potential::mixed(&[(1.0, 1.0)], 2.5, Truncation::Truncated).damped(0.6), LARGEST_NARROW_FORCE),
+            (Potential::mixed(&[(1.0, 1.0), (0.5, 0.2)], 5.0, Truncation::Shifted), LARGEST_WIDE_FORCE),
+            (Potential::mixed(&[(1.0, 1.0)], 2.5, Truncation::None).damped(0.1), LARGEST_WIDE_FORCE),
         ] {
             let arithmetic = PairArithmetic::<f32>::new(&potential, &bounds);
             for (index, pair) in arithmetic.pairs.iter().enumerate() {
@@ -450,8 +508,8 @@ mod tests {
                     let (a, b) = (index / species, index % species);
                     potential.pair_term(a, b, r * r).force_over_r * r
                 };
-                assert!(near > 0.0 && reduced(near) < LARGEST_NARROW_FORCE, "{near}");
-                assert!(reduced(0.9 * near) > LARGEST_NARROW_FORCE);
+                assert!(near > 0.0 && reduced(near) < largest, "{near}");
+                assert!(reduced(0.9 * near) > largest);
             }
         }
     }
@@ -463,5 +521,52 @@ mod tests {
         let arithmetic = PairArithmetic::<f32>::new(&potential, &bounds);
         let force = arithmetic.pair_force([1 << 61, 1 << 60, 0], 0, [0, 0, 0], 0);
         assert!(force[0] != 0 && force[1] != 0 && force[2] == 0);
+    }
+
+    /// The usual cutoffs keep 16 bits: those of liquids, of purely repulsive particles and of the
+    /// mixture of Kob and Andersen.
+    #[test]
+    fn bits_of_forces_follow_from_the_weakest_attraction() {
+        let bits = |species: &[(f64, f64)], cutoff: f64, truncation: Truncation| {
+            let potential = Potential::mixed(species, cutoff, truncation);
+            let quantum = 2f64.powi(-force_bits::<f32>(&potential));
+            let expected = quantum * potential.energy_unit() / potential.length_unit();
+            assert_eq!(force_quantum::<f32>(&potential), expected);
+            force_bits::<f32>(&potential)
+        };
+        let argon = &[(3.4e-10, 1.65e-21)][..];
+        for cutoff in [2f64.powf(1.0 / 6.0), 2.25, 2.5, 3.0] {
+            assert_eq!(bits(argon, cutoff, Truncation::Shifted), 16, "{cutoff}");
+        }
+        assert_eq!(bits(&[(1.0, 1.5), (0.88, 0.5)], 2.5, Truncation::Shifted), 16);
+        assert_eq!(bits(&[(1.0, 1.0), (1.0, 0.0)], 2.5, Truncation::Shifted), 16);
+        assert_eq!(bits(argon, 3.2, Truncation::Truncated), 40);
+        assert_eq!(bits(argon, 2.5, Truncation::None), 40);
+        assert_eq!(bits(&[(1.0, 1.0), (1.0, 1e-3)], 2.5, Truncation::Switched { start: 0.5 }), 40);
+    }
+
+    /// f32 forces at all distances within the cutoff agree with the potential. The error of each
+    /// component is at most half a quantum, and rounding errors of f32.
+    #[test]
+    fn far_forces_are_resolved() {
+        let bounds = SimulationBox::periodic([100.0, 99.0, 98.0], 3);
+        for (cutoff, truncation) in [
+            (2.5, Truncation::None),
+            (30.0, Truncation::Shifted),
+            (5.0, Truncation::Truncated),
+            (3.0, Truncation::Truncated),
+        ] {
+            let potential = Potential::mixed(&[(1.0, 1.0)], cutoff, truncation);
+            let arithmetic = PairArithmetic::<f32>::new(&potential, &bounds);
+            for r in [0.9, 1.5, 2.5, 2.999, 4.0, 4.9, 8.0, 10.0, 15.0, 20.0, 29.0] {
+                let along = (r / 100.0 * 2f64.powi(64)) as u64;
+                let force = arithmetic.pair_force([along, 5, 7], 0, [0, 5, 7], 0);
+                let found = force[0] as f64 * force_quantum::<f32>(&potential);
+                let expected = potential.pair_term(0, 0, r * r).force_over_r * r;
+                let bound = 2e-6 * expected.abs() + 0.5 * force_quantum::<f32>(&potential);
+                assert!((found - expected).abs() <= bound, "{truncation:?}, {r}: {found} {expected}");
+                assert!(bound < 1e-3 * expected.abs() || expected == 0.0, "{truncation:?}, {r}");
+            }
+        }
     }
 }

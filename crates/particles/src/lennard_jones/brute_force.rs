@@ -8,7 +8,7 @@ use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use rayon::prelude::*;
 
-use super::arithmetic::PairReal;
+use super::arithmetic::{PairReal, force_quantum};
 use super::potential::{PairParameters, Potential};
 
 /// Unit roundoff of f32.
@@ -76,8 +76,7 @@ fn bounded_force(particles: &FluidParticles, potential: &Potential, particle: us
     }
     bound += magnitudes * (PAIR_ROUNDINGS + pairs) * ROUNDOFF;
     // Integer sums round each component of each pair to half a unit.
-    let integer_unit =
-        potential.energy_unit() / potential.length_unit() * 2f64.powi(-<f32 as PairReal>::FORCE_BITS);
+    let integer_unit = force_quantum::<f32>(potential);
     bound += 3f64.sqrt() * 0.5 * integer_unit * pairs;
     BoundedForce { force, bound }
 }

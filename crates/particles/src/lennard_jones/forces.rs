@@ -4,6 +4,9 @@ use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, SingleVector, Vector, d
 use rayon::prelude::*;
 
 use super::arithmetic::{PairArithmetic, PairConstants, PairReal};
+
+/// A sum of a number below 2^51 and this one is rounded to an integer.
+const ROUNDING: f64 = 6_755_399_441_055_744.0;
 use super::neighbours::NeighbourLists;
 
 /// Particles whose forces one task computes.
@@ -133,17 +136,18 @@ impl SimdKernel for SingleChunk<'_> {
 
     #[inline(always)]
     fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
-        if self.arithmetic.is_switched {
-            self.sum::<S, true>();
-        } else {
-            self.sum::<S, false>();
+        match (self.arithmetic.is_switched, self.arithmetic.has_wide_sums()) {
+            (false, false) => self.sum::<S, false, false>(),
+            (true, false) => self.sum::<S, true, false>(),
+            (false, true) => self.sum::<S, false, true>(),
+            (true, true) => self.sum::<S, true, true>(),
         }
     }
 }
 
 impl SingleChunk<'_> {
     #[inline(always)]
-    fn sum<S: SingleVector, const SWITCHED: bool>(self) {
+    fn sum<S: SingleVector, const SWITCHED: bool, const WIDE: bool>(self) {
         let Self { problem, arithmetic, first, force: [x, y, z] } = self;
         for index in 0..x.len() {
             let particle = first + index;
@@ -154,15 +158,15 @@ impl SingleChunk<'_> {
                 match problem.lists {
                     Some(lists) => {
                         let neighbours = lists.of(particle, species);
-                        sums.add_neighbours::<SWITCHED>(&constants, problem, particle, neighbours);
+                        sums.add_neighbours::<SWITCHED, WIDE>(&constants, problem, particle, neighbours);
                     }
-                    None => sums.add_all::<SWITCHED>(&constants, problem, particle, species as u8),
+                    None => sums.add_all::<SWITCHED, WIDE>(&constants, problem, particle, species as u8),
                 }
             }
             let sum = match sums.is_near {
-                // A large force may not fit into 32 bits.
+                // A large force may not fit into the sums.
                 true => problem.plain_force(arithmetic, particle),
-                false => sums.force.map(|sum| i64::from(S::sum_integers(sum))),
+                false => sums.total::<WIDE>(),
             };
             [x[index], y[index], z[index]] = sum;
         }
@@ -215,9 +219,11 @@ impl<S: SingleVector> LaneConstants<S> {
     }
 }
 
-/// Sums of the force on one particle, one per lane.
+/// Sums of the force on one particle, one per lane: as integers of 32 bits, or, if they are wide,
+/// as integers in f64.
 struct LaneSums<S: SingleVector> {
     force: [S::Integers; 3],
+    wide: [[f64; MAX_LANES]; 3],
     /// True if a force may be too large for these sums.
     is_near: bool,
 }
@@ -225,12 +231,42 @@ struct LaneSums<S: SingleVector> {
 impl<S: SingleVector> LaneSums<S> {
     #[inline(always)]
     fn new() -> Self {
-        Self { force: [S::no_integers(); 3], is_near: false }
+        Self { force: [S::no_integers(); 3], wide: [[0.0; MAX_LANES]; 3], is_near: false }
+    }
+
+    /// Returns the sums over all lanes.
+    #[inline(always)]
+    fn total<const WIDE: bool>(&self) -> [i64; 3] {
+        let mut total = [0; 3];
+        for axis in 0..3 {
+            if WIDE {
+                for lane in 0..S::LANES {
+                    total[axis] += self.wide[axis][lane] as i64;
+                }
+            } else {
+                total[axis] = i64::from(S::sum_integers(self.force[axis]));
+            }
+        }
+        total
+    }
+
+    /// Adds components of forces along an axis.
+    #[inline(always)]
+    fn add_component<const WIDE: bool>(&mut self, axis: usize, component: S) {
+        if !WIDE {
+            self.force[axis] = component.add_rounded(self.force[axis]);
+            return;
+        }
+        let mut lanes = [0.0f32; MAX_LANES];
+        component.store(&mut lanes);
+        for lane in 0..S::LANES {
+            self.wide[axis][lane] += (f64::from(lanes[lane]) + ROUNDING) - ROUNDING;
+        }
     }
 
     /// Adds the forces of the lanes in `lanes` for these differences of positions.
     #[inline(always)]
-    fn add_lanes<const SWITCHED: bool>(
+    fn add_lanes<const SWITCHED: bool, const WIDE: bool>(
         &mut self,
         constants: &LaneConstants<S>,
         [x, y, z]: [S; 3],
@@ -241,13 +277,13 @@ impl<S: SingleVector> LaneSums<S> {
         self.is_near |= constants.near2.greater_mask(r2) & lanes != 0;
         let inside = constants.cutoff2.greater_mask(r2) & lanes;
         let weight = constants.term::<SWITCHED>(r2).keep_lanes(inside);
-        self.force[0] = weight.mul(x).add_rounded(self.force[0]);
-        self.force[1] = weight.mul(y).add_rounded(self.force[1]);
-        self.force[2] = weight.mul(z).add_rounded(self.force[2]);
+        self.add_component::<WIDE>(0, weight.mul(x));
+        self.add_component::<WIDE>(1, weight.mul(y));
+        self.add_component::<WIDE>(2, weight.mul(z));
     }
 
     #[inline(always)]
-    fn add_neighbours<const SWITCHED: bool>(
+    fn add_neighbours<const SWITCHED: bool, const WIDE: bool>(
         &mut self,
         constants: &LaneConstants<S>,
         problem: &ForceProblem<'_>,
@@ -258,7 +294,7 @@ impl<S: SingleVector> LaneSums<S> {
         for block in blocks.by_ref() {
             // SAFETY: lists contain indices of particles, and `upper` has more numbers than that.
             let differences = unsafe { gather::<S>(problem, particle, block) };
-            self.add_lanes::<SWITCHED>(constants, differences, u32::MAX >> (32 - S::LANES));
+            self.add_lanes::<SWITCHED, WIDE>(constants, differences, u32::MAX >> (32 - S::LANES));
         }
         let rest = blocks.remainder();
         if !rest.is_empty() {
@@ -266,13 +302,13 @@ impl<S: SingleVector> LaneSums<S> {
             block[..rest.len()].copy_from_slice(rest);
             // SAFETY: as above.
             let differences = unsafe { gather::<S>(problem, particle, &block) };
-            self.add_lanes::<SWITCHED>(constants, differences, u32::MAX >> (32 - rest.len()));
+            self.add_lanes::<SWITCHED, WIDE>(constants, differences, u32::MAX >> (32 - rest.len()));
         }
     }
 
     /// Adds the forces of all particles of a species.
     #[inline(always)]
-    fn add_all<const SWITCHED: bool>(
+    fn add_all<const SWITCHED: bool, const WIDE: bool>(
         &mut self,
         constants: &LaneConstants<S>,
         problem: &ForceProblem<'_>,
@@ -294,7 +330,7 @@ impl<S: SingleVector> LaneSums<S> {
                     S::difference(y[particle], &y[first..first + MAX_LANES]),
                     S::difference(z[particle], &z[first..first + MAX_LANES]),
                 ];
-                self.add_lanes::<SWITCHED>(constants, differences, lanes);
+                self.add_lanes::<SWITCHED, WIDE>(constants, differences, lanes);
             }
             first += S::LANES;
         }

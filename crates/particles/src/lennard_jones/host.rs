@@ -18,7 +18,7 @@ use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_simd::{InstructionSet, MAX_LANES};
 use rayon::prelude::*;
 
-use super::arithmetic::{EnergyArithmetic, PairArithmetic, PairReal, upper_half};
+use super::arithmetic::{EnergyArithmetic, PairArithmetic, force_quantum, upper_half};
 use super::cells::{CellGrid, sort_by_cell};
 use super::forces::{ForceProblem, double_forces, single_forces};
 use super::minimise::ForceSums;
@@ -165,12 +165,10 @@ impl HostFluid {
 
     /// Returns the force of one integer unit, in the units of the case.
     fn force_unit(&self) -> f64 {
-        let bits = match self.settings.precision {
-            PairPrecision::Mixed => f32::FORCE_BITS,
-            PairPrecision::Double => f64::FORCE_BITS,
-        };
-        let potential = &self.settings.potential;
-        potential.energy_unit() / potential.length_unit() * 2f64.powi(-bits)
+        match self.settings.precision {
+            PairPrecision::Mixed => force_quantum::<f32>(&self.settings.potential),
+            PairPrecision::Double => force_quantum::<f64>(&self.settings.potential),
+        }
     }
 
     pub(super) fn update_upper(&mut self) {

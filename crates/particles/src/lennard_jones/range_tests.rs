@@ -1,4 +1,5 @@
-//! Fluids whose energies are far from those of a liquid: hot and ideal gases, and dense systems.
+//! Fluids whose energies and forces are far from those of a liquid: hot and ideal gases, dense
+//! systems, and distant particles.
 
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
@@ -125,5 +126,78 @@ fn energies_that_do_not_fit_are_infinite() {
     assert!(found.potential.is_finite() && found.virial.is_finite());
     for device in orrery_device::testing::test_devices_with_f64() {
         assert_eq!(DeviceFluid::new(&device, &particles, &settings).unwrap().measure().unwrap(), found);
+    }
+}
+
+/// Particles about 8 σ apart: forces of 1e-5 ε/σ, without a cutoff and with a long one, have the
+/// error of f32 arithmetic, on the CPU and on devices. Multiples of 2^-16 ε/σ are 33% too large.
+#[test]
+fn far_forces_are_those_of_the_potential() {
+    let filled = Lattice::SimpleCubic.fill([4, 4, 4], 8f64.powi(-3));
+    let coordinates = filled.coordinates();
+    let moved = |axis: usize, column: &[f64]| -> Vec<f64> {
+        (0..).zip(column).map(|(k, x)| x + 0.3 * libm::sin(f64::from(k * (axis as i32 + 3)))).collect()
+    };
+    let [x, y, z] = [&coordinates.x, &coordinates.y, &coordinates.z];
+    let coordinates = Vec3s { x: moved(0, x), y: moved(1, y), z: moved(2, z) };
+    let open = SimulationBox::open([-1.0; 3], [33.0; 3], 3);
+    let periodic = SimulationBox::periodic([32.0; 3], 3);
+    for (bounds, cutoff, truncation, search) in [
+        (open, 2.5, Truncation::None, PairSearch::AllPairs),
+        (open, 25.0, Truncation::Shifted, PairSearch::Lists),
+        (periodic, 15.0, Truncation::Switched { start: 0.6 }, PairSearch::Lists),
+    ] {
+        let particles = FluidParticles::at_rest(bounds, &coordinates);
+        let settings =
+            FluidSettings { search, ..settings(Potential::mixed(&[(1.0, 1.0)], cutoff, truncation)) };
+        let fluid = HostFluid::new(particles.clone(), &settings);
+        let forces = fluid.forces();
+        for k in 0..particles.len() {
+            let (mut expected, mut size) = ([0.0; 3], 0.0);
+            for other in (0..particles.len()).filter(|&other| other != k) {
+                let d = particles.bounds.separation(particles.fractions(k), particles.fractions(other));
+                let r2: f64 = d.iter().map(|x| x * x).sum();
+                let term = settings.potential.pair_term(0, 0, r2).force_over_r;
+                (0..3).for_each(|axis| expected[axis] += term * d[axis]);
+                size += term.abs() * r2.sqrt();
+            }
+            for axis in 0..3 {
+                let error = (forces.get(k)[axis] - expected[axis]).abs();
+                assert!(error < 3e-6 * size, "{truncation:?}, {k}: {error:e} of {size:e}");
+            }
+        }
+        let mut host = fluid;
+        host.advance(0.2, 0, 50).unwrap();
+        for device in orrery_device::testing::test_devices_with_f64() {
+            let mut fluid = DeviceFluid::new(&device, &particles, &settings).unwrap();
+            fluid.advance(0.2, 0, 50).unwrap();
+            assert!(fluid.particles().unwrap() == host.particles(), "{}", device.title());
+        }
+    }
+}
+
+/// Liquids with a long cutoff have close pairs too, with sums of 64 bits for both: the same bits
+/// for every instruction set and on devices, and a constant energy.
+#[test]
+fn wide_sums_contain_close_pairs() {
+    let mut particles = Lattice::Fcc.fill([5, 5, 5], 0.8442);
+    set_maxwell_velocities(&mut particles, &[1.0], 8.0, 5);
+    let settings = settings(Potential::mixed(&[(1.0, 1.0)], 3.7, Truncation::Switched { start: 0.8 }));
+    let mut host = HostFluid::new(particles.clone(), &settings);
+    let start = host.measure();
+    host.advance(0.002, 0, 60).unwrap();
+    let end = host.measure();
+    let drift = (end.kinetic + end.potential - start.kinetic - start.potential) / particles.len() as f64;
+    assert!(drift.abs() < 2e-3 && end.kinetic < 0.9 * start.kinetic, "{drift} {end:?}");
+    for set in orrery_simd::InstructionSet::available() {
+        let mut fluid = HostFluid::new(particles.clone(), &settings);
+        fluid.set_instruction_set(set);
+        fluid.advance(0.002, 0, 60).unwrap();
+        assert!(fluid.particles() == host.particles(), "{}", set.name());
+    }
+    for device in orrery_device::testing::test_devices_with_f64() {
+        let mut fluid = DeviceFluid::new(&device, &particles, &settings).unwrap();
+        fluid.advance(0.002, 0, 60).unwrap();
+        assert!(fluid.particles().unwrap() == host.particles(), "{}", device.title());
     }
 }

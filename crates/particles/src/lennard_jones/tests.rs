@@ -6,7 +6,7 @@ use orrery_model::rng::Draws;
 use orrery_model::simulation_box::SimulationBox;
 use orrery_simd::InstructionSet;
 
-use super::arithmetic::{PairArithmetic, PairReal};
+use super::arithmetic::{PairArithmetic, PairReal, force_quantum};
 use super::ensemble::Ensemble;
 use super::potential::{Potential, Truncation};
 use super::settings::{PairPrecision, PairSearch};
@@ -50,8 +50,8 @@ fn brute_force<R: PairReal>(particles: &FluidParticles, settings: &FluidSettings
 }
 
 /// Returns forces of the case in units of integers.
-fn integer_forces(fluid: &HostFluid, bits: i32) -> Vec<[i64; 3]> {
-    fluid.forces().iter().map(|f| f.map(|f| (f * 2f64.powi(bits)).round() as i64)).collect()
+fn integer_forces(fluid: &HostFluid, quantum: f64) -> Vec<[i64; 3]> {
+    fluid.forces().iter().map(|f| f.map(|f| (f / quantum).round() as i64)).collect()
 }
 
 /// Random boxes, densities and cutoffs, with boxes fewer than three cells wide, in two and three
@@ -62,7 +62,7 @@ fn forces_have_the_bits_of_brute_force() {
     let mut draws = Draws::new(11, 0, 0);
     for case in 0..24 {
         let dimensions = 2 + case % 2;
-        let lengths = [(); 3].map(|()| draws.uniform_in(5.2, 14.0));
+        let lengths = [(); 3].map(|()| draws.uniform_in(7.2, 14.0));
         let n = (30.0 + draws.uniform() * 600.0) as usize;
         let mut bounds = SimulationBox::periodic(lengths, dimensions);
         if dimensions == 2 {
@@ -71,7 +71,8 @@ fn forces_have_the_bits_of_brute_force() {
         let truncation =
             [Truncation::Truncated, Truncation::Shifted, Truncation::Switched { start: 0.8 }][case / 2 % 3];
         let species: &[(f64, f64)] = if case % 3 == 0 { &[(1.0, 1.0), (0.8, 0.5)] } else { &[(1.0, 1.0)] };
-        let cutoff = draws.uniform_in(1.2, 2.55);
+        // Beyond 3.1, and with a shallow species, forces have wide sums.
+        let cutoff = if case % 4 < 2 { draws.uniform_in(1.2, 2.55) } else { draws.uniform_in(3.2, 3.6) };
         let mut particles = random_positions(bounds, n, case as u64);
         particles.species.iter_mut().enumerate().for_each(|(k, s)| *s = (k % species.len()) as u8);
         let mut settings = settings(Potential::mixed(species, cutoff, truncation));
@@ -82,7 +83,9 @@ fn forces_have_the_bits_of_brute_force() {
             assert_eq!(fluid.particles(), particles);
             let expected = brute_force::<f32>(&particles, &settings);
             // Forces of overlapping particles exceed the integers of f64.
-            for (found, expected) in integer_forces(&fluid, f32::FORCE_BITS).iter().zip(&expected) {
+            for (found, expected) in
+                integer_forces(&fluid, force_quantum::<f32>(&settings.potential)).iter().zip(&expected)
+            {
                 for axis in 0..3 {
                     let is_exact = expected[axis].abs() < 1 << 53;
                     assert!(!is_exact || found[axis] == expected[axis], "case {case}, {search:?}");
@@ -92,7 +95,9 @@ fn forces_have_the_bits_of_brute_force() {
         settings.precision = PairPrecision::Double;
         let fluid = HostFluid::new(particles.clone(), &settings);
         let expected = brute_force::<f64>(&particles, &settings);
-        for (found, expected) in integer_forces(&fluid, f64::FORCE_BITS).iter().zip(&expected) {
+        for (found, expected) in
+            integer_forces(&fluid, force_quantum::<f64>(&settings.potential)).iter().zip(&expected)
+        {
             assert!((0..3).all(|axis| expected[axis].abs() > 1 << 53 || found[axis] == expected[axis]));
         }
     }

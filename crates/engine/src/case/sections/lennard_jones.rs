@@ -34,7 +34,8 @@ const PRECISIONS: &Words<PairPrecision> = &[
     (
         Precision::Mixed.as_str(),
         PairPrecision::Mixed,
-        "pairs in f32, sums exact, positions and velocities in 64 bits",
+        "pairs in f32, sums exact, positions and velocities in 64 bits; forces are rounded to 2^-40 epsilon/sigma of the \
+         largest ones, or to 2^-16 where the attraction at every cutoff is above 2^-7",
     ),
     (Precision::Double.as_str(), PairPrecision::Double, "f64 throughout"),
 ];
@@ -147,6 +148,9 @@ const PAIR: &SectionSpec = &SectionSpec::new(
     ]],
 );
 
+/// Smallest depth relative to the largest one. Forces are multiples of 2^-40 ε/σ of the largest:
+/// those of the shallowest potential have three digits at a cutoff of 2.5 σ.
+const SHALLOWEST: f64 = 1e-7;
 /// Largest number of species.
 const MAX_SPECIES: usize = 8;
 /// Largest length of the name of a species.
@@ -200,6 +204,7 @@ impl<'a> LennardJonesSections<'a> {
             search: section.word("search", SEARCHES),
             skin: section.quantity_or_word("skin"),
         };
+        self.check_depths(&settings);
         if settings.has_tail_corrections && truncation != Truncation::Truncated {
             let fault = " applies only to truncation = \"truncated\", expected false";
             section.reject("tail_corrections", fault);
@@ -234,6 +239,25 @@ impl<'a> LennardJonesSections<'a> {
             pairs.push(pair);
         }
         pairs
+    }
+
+    /// Reports a potential that is so much shallower than the deepest one that its forces would be
+    /// rounded away.
+    fn check_depths(&self, settings: &LennardJonesSettings) {
+        let of_species = self.species.iter().zip(settings.species.iter().map(|species| species.epsilon));
+        let of_pairs = self.pairs.iter().zip(settings.pairs.iter().map(|pair| pair.epsilon.unwrap_or(0.0)));
+        let depths: Vec<(&Section<'_>, f64)> = of_species.chain(of_pairs).collect();
+        let deepest = depths.iter().map(|(_, epsilon)| *epsilon).fold(0.0, f64::max);
+        for (section, epsilon) in depths {
+            if epsilon > 0.0 && epsilon < SHALLOWEST * deepest {
+                let fault = format!(
+                    " is below {SHALLOWEST:e} of the largest epsilon, {}, and its forces would be rounded away, \
+                     expected a larger one, or 0",
+                    short_number(deepest)
+                );
+                section.reject("epsilon", &fault);
+            }
+        }
     }
 
     fn read_species(&self) -> Vec<SpeciesCase> {

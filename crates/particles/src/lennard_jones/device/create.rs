@@ -79,7 +79,8 @@ impl DeviceFluid {
         let upper: Vec<[f32; 4]> = (0..n).map(upper_of).collect();
         let [px, py, pz] = &particles.position;
         let [ix, iy, iz] = &particles.image;
-        let kernels = Kernels::new(device, settings, &bounds, &strategy, (uses_lists, has_ghosts))?;
+        let flags = [uses_lists, has_ghosts, single.has_wide_sums()];
+        let kernels = Kernels::new(device, settings, &bounds, &strategy, flags)?;
         let blocks_per_sm = kernels.take_steps.blocks_per_sm(strategy.block_size);
         let noise_ids = match settings.ensemble {
             Ensemble::Langevin { .. } => device.upload(&id)?,
@@ -206,7 +207,7 @@ impl Kernels {
         settings: &FluidSettings,
         bounds: &SimulationBox,
         strategy: &FluidStrategy,
-        (uses_lists, has_ghosts): (bool, bool),
+        [uses_lists, has_ghosts, has_wide_sums]: [bool; 3],
     ) -> Result<Self, DeviceError> {
         let flag = |yes: bool| u8::from(yes).to_string();
         let is_switched = matches!(settings.potential.truncation, Truncation::Switched { .. });
@@ -229,6 +230,7 @@ impl Kernels {
             ("IS_PERIODIC", flag(bounds.sides == BoxSides::Periodic)),
             ("IS_ALL_PAIRS", flag(!uses_lists)),
             ("HAS_GHOSTS", flag(has_ghosts)),
+            ("HAS_WIDE_SUMS", flag(has_wide_sums)),
             ("DIMENSIONS", bounds.dimensions.to_string()),
         ];
         let module = device.build(&KERNELS, &definitions, Math::Precise)?;

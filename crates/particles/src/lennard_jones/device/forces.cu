@@ -1,18 +1,37 @@
 // Forces on particles: over the neighbour lists, or over all pairs with tiles in shared memory.
 // `total` is the number of all particles, with ghosts. Only all pairs use it.
 
-// Sums of the force on a particle, in 32 and in 64 bits.
+// Largest integer of a pair force, as LARGEST_INTEGER of the reference.
+#define LARGEST_FORCE 1152921504606846976.0f
+
+// Rounds a component of a pair force to an integer of 64 bits.
+FUNCTION i64 wide_integer(float force)
+{
+    const float below = force < LARGEST_FORCE ? force : LARGEST_FORCE;
+    return ROUND_TO_LONG(below > -LARGEST_FORCE ? below : -LARGEST_FORCE);
+}
+
+// Integers of the sums over all neighbours. Of 32 bits, a large force may not fit.
+#if HAS_WIDE_SUMS
+typedef i64 force_integer;
+#define FORCE_INTEGER(x) wide_integer(x)
+#else
+typedef int force_integer;
+#define FORCE_INTEGER(x) ROUND_TO_INT(x)
+#endif
+
+// Sums of the force on a particle, in integers of that type and in 64 bits.
 typedef struct {
-    int x, y, z;
+    force_integer x, y, z;
     int is_near;
-} NarrowSum;
+} ForceSum;
 
 typedef struct {
     i64 x, y, z;
 } Force;
 
 // Adds the force of a pair within the cutoff.
-FUNCTION void add_pair(NarrowSum* sum, float4 own, float4 other, GLOBAL const float* pairs, float scale_x,
+FUNCTION void add_pair(ForceSum* sum, float4 own, float4 other, GLOBAL const float* pairs, float scale_x,
     float scale_y, float scale_z)
 {
     const Separation d = separation(own, other, scale_x, scale_y, scale_z);
@@ -20,11 +39,13 @@ FUNCTION void add_pair(NarrowSum* sum, float4 own, float4 other, GLOBAL const fl
     if (!(d.r2 < pair[PAIR_CUTOFF2]))
         return;
     const float weight = pair_term(pair, d.r2);
+#if !HAS_WIDE_SUMS
     sum->is_near |= d.r2 < pair[PAIR_NEAR2];
-    sum->x += ROUND_TO_INT(PRODUCT(weight, d.x));
-    sum->y += ROUND_TO_INT(PRODUCT(weight, d.y));
+#endif
+    sum->x += FORCE_INTEGER(PRODUCT(weight, d.x));
+    sum->y += FORCE_INTEGER(PRODUCT(weight, d.y));
 #if DIMENSIONS == 3
-    sum->z += ROUND_TO_INT(PRODUCT(weight, d.z));
+    sum->z += FORCE_INTEGER(PRODUCT(weight, d.z));
 #endif
 }
 
@@ -37,9 +58,9 @@ FUNCTION void add_pair_wide(Force* sum, float4 own, float4 other, GLOBAL const f
     if (!(d.r2 < pair[PAIR_CUTOFF2]))
         return;
     const float weight = pair_term(pair, d.r2);
-    sum->x += ROUND_TO_LONG(PRODUCT(weight, d.x));
-    sum->y += ROUND_TO_LONG(PRODUCT(weight, d.y));
-    sum->z += ROUND_TO_LONG(PRODUCT(weight, d.z));
+    sum->x += wide_integer(PRODUCT(weight, d.x));
+    sum->y += wide_integer(PRODUCT(weight, d.y));
+    sum->z += wide_integer(PRODUCT(weight, d.z));
 }
 
 // Returns the number of particles that `neighbour` enumerates.
@@ -64,11 +85,11 @@ FUNCTION uint neighbour(uint particle, uint k, GLOBAL const float4* lists, uint 
 
 // Adds the forces of every LANES-th quad of neighbours. With all pairs, blocks load tiles of
 // particles, and all threads of the block must call this.
-FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint total, GLOBAL const float4* upper,
+FUNCTION ForceSum sum_neighbours(uint particle, float4 own, uint total, GLOBAL const float4* upper,
     GLOBAL const uint* counts, GLOBAL const float4* lists, uint capacity, GLOBAL const float* pairs, float scale_x,
     float scale_y, float scale_z, SHARED_POINTER float4* tile)
 {
-    NarrowSum sum = { 0, 0, 0, 0 };
+    ForceSum sum = { 0, 0, 0, 0 };
     const uint lane = (uint)THREAD % LANES;
 #if IS_ALL_PAIRS
     for (uint first = 0; first < total; first += BLOCK_SIZE) {
@@ -104,21 +125,33 @@ FUNCTION NarrowSum sum_narrow(uint particle, float4 own, uint total, GLOBAL cons
     return sum;
 }
 
+// Returns a value of another lane.
+FUNCTION force_integer shuffled(force_integer value, int from, SHARED_POINTER uint* scratch)
+{
+#if HAS_WIDE_SUMS
+    const uint low = SHUFFLE((uint)value, from, scratch);
+    const uint high = SHUFFLE((uint)((ulong)value >> 32), from, scratch);
+    return (force_integer)(low | (ulong)high << 32);
+#else
+    return (force_integer)SHUFFLE((uint)value, from, scratch);
+#endif
+}
+
 // Returns the force on a particle. With several lanes per particle, all of them get it.
 FUNCTION Force sum_forces(uint particle, uint total, GLOBAL const float4* upper, GLOBAL const uint* counts,
     GLOBAL const float4* lists, uint capacity, GLOBAL const float* pairs, float scale_x, float scale_y,
     float scale_z, SHARED_POINTER uint* scratch, SHARED_POINTER float4* tile)
 {
     const float4 own = upper[particle];
-    NarrowSum sum = sum_narrow(
+    ForceSum sum = sum_neighbours(
         particle, own, total, upper, counts, lists, capacity, pairs, scale_x, scale_y, scale_z, tile);
 #if LANES > 1
     UNROLL_ALL
     for (uint distance = LANES / 2; distance > 0; distance /= 2) {
         const int from = LANE ^ (int)distance;
-        sum.x += (int)SHUFFLE((uint)sum.x, from, scratch);
-        sum.y += (int)SHUFFLE((uint)sum.y, from, scratch);
-        sum.z += (int)SHUFFLE((uint)sum.z, from, scratch);
+        sum.x += shuffled(sum.x, from, scratch);
+        sum.y += shuffled(sum.y, from, scratch);
+        sum.z += shuffled(sum.z, from, scratch);
         sum.is_near |= (int)SHUFFLE((uint)sum.is_near, from, scratch);
     }
 #endif

@@ -21,7 +21,7 @@ use orrery_model::simulation_box::SimulationBox;
 use thiserror::Error;
 
 use super::Exploded;
-use super::arithmetic::{EnergyArithmetic, PairArithmetic, PairReal};
+use super::arithmetic::{EnergyArithmetic, PairArithmetic, force_quantum};
 use super::settings::{FluidSettings, PairPrecision};
 use super::sums::MeasureSums;
 use lists::Lists;
@@ -291,8 +291,7 @@ impl DeviceFluid {
 
     /// Returns the force of one integer unit, in the units of the case.
     fn force_unit(&self) -> f64 {
-        let potential = &self.settings.potential;
-        potential.energy_unit() / potential.length_unit() * 2f64.powi(-f32::FORCE_BITS)
+        force_quantum::<f32>(&self.settings.potential)
     }
 
     fn blocks(&self, threads_per_particle: u32) -> u32 {

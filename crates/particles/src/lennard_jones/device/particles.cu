@@ -19,7 +19,7 @@
 // knowing when lists become invalid.
 //
 // Defined by the host: BLOCK_SIZE, LANES (threads per particle), SPECIES, IS_SWITCHED, IS_PERIODIC,
-// DIMENSIONS, IS_ALL_PAIRS, HAS_GHOSTS.
+// DIMENSIONS, IS_ALL_PAIRS, HAS_GHOSTS, HAS_WIDE_SUMS.
 
 #if defined(ON_OPENCL)
 #pragma OPENCL FP_CONTRACT OFF
@@ -101,7 +101,7 @@ FUNCTION Separation separation(float4 a, float4 b, float scale_x, float scale_y,
     return d;
 }
 
-// Returns the force divided by the distance, scaled by 2^FORCE_SCALE_BITS.
+// Returns the force divided by the distance, scaled by 2^`force_bits` of the reference.
 FUNCTION float pair_term(GLOBAL const float* pair, float r2)
 {
     const float inv_r2 = 1.0f / (r2 + pair[PAIR_DAMPING2]);
