@@ -9,6 +9,7 @@ mod device;
 mod disc;
 mod equilibrium;
 mod fluid;
+mod fluid_lammps;
 mod forces;
 mod heat;
 mod heat_materials;
