@@ -4,8 +4,16 @@ use std::path::{Path, PathBuf};
 
 use orrery_io::{Block, Fault, IoError};
 use orrery_model::Vec3s;
+use rayon::prelude::*;
 
 use crate::error::EngineError;
+
+/// Returns an identifier that two elements have, if there is one.
+pub fn repeated_id(ids: &[u64]) -> Option<u64> {
+    let mut sorted = ids.to_vec();
+    sorted.par_sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
 
 /// Columns by name. Each column can be taken once.
 #[derive(Clone, Debug)]
@@ -18,6 +26,30 @@ impl Blocks {
     /// Wraps the columns of the checkpoint at `path`.
     pub fn new(path: &Path, blocks: Vec<(String, Block)>) -> Self {
         Self { path: path.to_owned(), blocks }
+    }
+
+    /// Returns an error if a number of any column is not finite. No column of a run can have such
+    /// numbers: a run ends at the first one.
+    pub fn check_finite(&self) -> Result<(), EngineError> {
+        for (name, block) in &self.blocks {
+            let found = match block {
+                Block::Reals(numbers) => numbers
+                    .par_iter()
+                    .position_first(|number| !number.is_finite())
+                    .map(|index| (index, numbers[index])),
+                Block::Singles(numbers) => numbers
+                    .par_iter()
+                    .position_first(|number| !number.is_finite())
+                    .map(|index| (index, f64::from(numbers[index]))),
+                Block::Integers(_) | Block::Bytes(_) => None,
+            };
+            if let Some((index, number)) = found {
+                let got = format!("{number} as value {index}");
+                let fault = Fault::malformed(format!("block '{name}'"), got, "finite numbers");
+                return Err(EngineError::Input(IoError { path: self.path.clone(), fault }));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the path of the checkpoint.

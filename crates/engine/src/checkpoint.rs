@@ -378,6 +378,7 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
     let case = Case::load_from_checkpoint(&header.case, &path.display().to_string(), &[])?;
     check_header(&header, &case).map_err(|(got, expected)| malformed("header", got, expected))?;
     let mut blocks = Blocks::new(path, checkpoint.blocks);
+    blocks.check_finite()?;
     let columns_before_end = blocks.take_prefixed(before_end::PREFIX);
     let stamp = Stamp { step: header.step, time: header.time };
     let saved = SavedSystem { path, case: &case, count: header.count, method: &header.method, limits, stamp };
@@ -389,8 +390,8 @@ fn read_file(path: &Path, limits: &Limits) -> Result<LoadedCheckpoint, EngineErr
     if system.physics() != header.physics {
         return Err(malformed("physics", header.physics, "that of the case"));
     }
-    if !header.observers.is_valid(&case, &system, &blocks) {
-        return Err(malformed("observers", "counts out of range".to_owned(), "counts that a run can have"));
+    if !header.observers.is_valid(&case, &system, &blocks, header.time) {
+        return Err(malformed("observers", "values out of range".to_owned(), "values that a run can have"));
     }
     let before_end = header
         .before_end

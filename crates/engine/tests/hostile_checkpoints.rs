@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use crate::common::{plate, rewrite_header};
+use crate::common::{CASES, fluid, plate, rewrite_header};
 use orrery_engine::case::{Case, CaseSource, find_preset};
 use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, RunEvent};
@@ -169,6 +169,108 @@ fn impossible_columns_of_a_field_are_rejected() {
             let message = describe(&changed, &Limits::default()).expect_err(expected).to_string();
             assert!(message.contains(expected) && !message.contains(char::is_control), "{name}: {message}");
         }
+    }
+}
+
+/// A number of any column that is not finite, also in the sums of observers and in the state before
+/// the last step.
+#[test]
+fn non_finite_numbers_of_any_column_are_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let changed = dir.path().join("changed.orrery");
+    let mut names = Vec::new();
+    for (number, case) in CASES.iter().map(|case| case(&[])).enumerate() {
+        let folder = dir.path().join(number.to_string());
+        let stopped = run_five_steps(&case, &folder.join("stopped"));
+        let output = Output { folder: folder.join("finished"), replace: Replace::Nothing };
+        run(&case, &output, &Control::default(), |_| {}).unwrap();
+        for path in [stopped, output.folder.join("checkpoints/checkpoint_000000012.orrery")] {
+            describe(&path, &Limits::default()).unwrap();
+            let checkpoint = read_checkpoint(&path, &Limits::default()).unwrap();
+            for (index, (name, block)) in checkpoint.blocks.iter().enumerate() {
+                let damaged = match block {
+                    Block::Reals(values) if !values.is_empty() => {
+                        Block::Reals([&values[1..], &[f64::NAN]].concat())
+                    }
+                    Block::Singles(values) if !values.is_empty() => {
+                        Block::Singles([&values[1..], &[f32::INFINITY]].concat())
+                    }
+                    _ => continue,
+                };
+                let mut blocks = checkpoint.blocks.clone();
+                blocks[index].1 = damaged;
+                write_blocks(&changed, &checkpoint.header, &blocks);
+                let message = describe(&changed, &Limits::default()).expect_err(name).to_string();
+                assert!(message.contains(&format!("block '{name}': got ")), "{message}");
+                assert!(message.ends_with(", expected finite numbers"), "{message}");
+                names.push(name.clone());
+            }
+        }
+    }
+    for name in ["msd_z", "rdf", "msd_squares", "b.msd_z", "trails", "samples"] {
+        assert!(names.iter().any(|known| known == name), "{name} was not tested");
+    }
+}
+
+fn write_blocks(path: &Path, header: &str, blocks: &[(String, Block)]) {
+    let columns: Vec<_> = blocks.iter().map(|(name, block)| (name.as_str(), block.as_column())).collect();
+    write_checkpoint(path, header, &columns).unwrap();
+}
+
+/// Finite numbers that no run can have: negative sums and masses, times after that of the
+/// checkpoint, and identifiers that occur twice.
+#[test]
+fn impossible_numbers_are_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let changed = dir.path().join("changed.orrery");
+    let output = Output { folder: dir.path().join("fluid"), replace: Replace::Nothing };
+    run(&fluid(&[]), &output, &Control::default(), |_| {}).unwrap();
+    let of_fluid = output.folder.join("checkpoints/checkpoint_000000012.orrery");
+    let of_bodies = run_five_steps(&three_bodies(), &dir.path().join("bodies"));
+    let replace_first = |value: f64| {
+        move |block: &Block| match block {
+            Block::Reals(values) => Block::Reals([&[value], &values[1..]].concat()),
+            Block::Integers(values) => Block::Integers([&[value as u64], &values[1..]].concat()),
+            _ => panic!("numbers"),
+        }
+    };
+    let repeated = |block: &Block| {
+        let Block::Integers(values) = block else { panic!("integers") };
+        Block::Integers([&values[..1], &values[..values.len() - 1]].concat())
+    };
+    type Change<'a> = &'a dyn Fn(&Block) -> Block;
+    let changes: [(&Path, &str, Change<'_>, &str); 9] = [
+        (&of_fluid, "rdf", &replace_first(-1.0), "values that a run can have"),
+        (&of_fluid, "msd_squares", &replace_first(-1.0), "values that a run can have"),
+        (&of_fluid, "msd_times", &replace_first(0.0), "values that a run can have"),
+        (&of_fluid, "msd_counts", &replace_first(1e9), "values that a run can have"),
+        (&of_fluid, "msd_origins", &replace_first(1e9), "values that a run can have"),
+        (&of_fluid, "msd_origins", &replace_first(-1.0), "values that a run can have"),
+        (&of_fluid, "id", &repeated, "different numbers"),
+        (&of_bodies, "id", &repeated, "different numbers"),
+        (&of_bodies, "mass", &replace_first(-1.0), "masses of at least 0"),
+    ];
+    for (path, name, change, expected) in changes {
+        let checkpoint = read_checkpoint(path, &Limits::default()).unwrap();
+        let mut blocks = checkpoint.blocks.clone();
+        let index = blocks.iter().position(|(known, _)| known == name).expect(name);
+        blocks[index].1 = change(&blocks[index].1);
+        write_blocks(&changed, &checkpoint.header, &blocks);
+        let message = describe(&changed, &Limits::default()).expect_err(name).to_string();
+        assert!(message.ends_with(&format!("expected {expected}")), "{name}: {message}");
+    }
+    for (path, pointer, value) in [
+        (&of_fluid, "/observers/structure/seen", json!(99.0)),
+        (&of_fluid, "/observers/structure/trigger", json!(0)),
+        (&of_fluid, "/observers/seen/0", json!(99.0)),
+        (&of_bodies, "/observers/seen/0", json!(-1.0)),
+        (&of_bodies, "/observers/conserved/first/time", json!(1.0)),
+        (&of_bodies, "/observers/pictures/half_width", json!(-1.0)),
+    ] {
+        fs::copy(path, &changed).unwrap();
+        rewrite_header(&changed, |header| *header.pointer_mut(pointer).expect(pointer) = value.clone());
+        let message = describe(&changed, &Limits::default()).expect_err(pointer).to_string();
+        assert!(message.contains("observers: got values out of range"), "{pointer}: {message}");
     }
 }
 

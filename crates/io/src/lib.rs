@@ -22,6 +22,7 @@ mod hdf5;
 mod limits;
 mod metered;
 mod npy;
+mod npy_header;
 mod npz;
 pub mod picture;
 pub mod plot;

@@ -3,21 +3,22 @@
 //!
 //! Arrays are written with version 1.0, in little-endian byte order and C order. The reader accepts
 //! versions 1 to 3, both byte orders, C and Fortran order, reals of 4 or 8 bytes, integers of 1 to
-//! 8 bytes, and text. It rejects Python objects, because reading them would execute code.
+//! 8 bytes, and text. It rejects Python objects, because reading them would execute code, and every
+//! header that numpy rejects.
 
 use std::io::{self, Read, Write};
 
 use orrery_model::{Precision, Vec3s};
 
 use crate::error::Fault;
+use crate::npy_header::{NpyHeader, parse_header};
 use crate::text::{MAX_QUOTED_CHARS, byte_count, shorten_for_message};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Largest header in bytes. A dictionary of three entries takes about 100, and numpy's limit is
-/// 10,000.
-const MAX_HEADER_BYTES: u64 = 1 << 16;
-/// Largest number of dimensions, as in numpy.
-const MAX_DIMENSIONS: usize = 64;
+/// Largest header in bytes, as in numpy. A dictionary of three entries takes about 100.
+const MAX_HEADER_BYTES: u64 = 10_000;
+/// Largest text in bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 16;
 /// Bytes decoded at a time, a multiple of 8.
 const WINDOW_BYTES: usize = 1 << 16;
 const INTACT: &str = "an intact zip archive";
@@ -74,14 +75,14 @@ impl<R: Read> Array<R> {
             return Err(fault("no npy magic", "a numpy array"));
         }
         let low = u64::from(u16::from_le_bytes([start[8], start[9]]));
-        let (begin, length) = match start[6] {
-            1 => (10, low),
-            2 | 3 => {
+        let (begin, length) = match (start[6], start[7]) {
+            (1, 0) => (10, low),
+            (2 | 3, 0) => {
                 let mut high = [0; 2];
                 source.read_exact(&mut high).map_err(read_fault)?;
                 (12, low | u64::from(u16::from_le_bytes(high)) << 16)
             }
-            other => return Err(fault(&format!("npy version {other}"), "1, 2 or 3")),
+            (major, minor) => return Err(fault(&format!("npy version {major}.{minor}"), "1.0, 2.0 or 3.0")),
         };
         if length > MAX_HEADER_BYTES {
             let expected = format!("at most {MAX_HEADER_BYTES}");
@@ -89,8 +90,8 @@ impl<R: Read> Array<R> {
         }
         let mut dict = vec![0; length as usize];
         source.read_exact(&mut dict).map_err(read_fault)?;
-        let (descr, fortran_order, shape) = parse_dict(&dict)
-            .ok_or_else(|| fault("a header without descr, order or shape", "an npy header"))?;
+        let NpyHeader { descr, fortran_order, shape } =
+            parse_header(&dict).map_err(|(got, expected)| fault(&got, expected))?;
         let (big_endian, kind, width) = parse_descr(&descr).ok_or_else(|| {
             let got = format!("type '{}'", shorten_for_message(&descr, MAX_QUOTED_CHARS));
             fault(&got, "a numpy type of reals, integers or text")
@@ -195,7 +196,7 @@ impl<R: Read> Array<R> {
             return Err(self.type_fault("text"));
         }
         let (big_endian, fault) = (self.big_endian, self.fault("invalid Unicode", "text"));
-        let bytes = self.read_bytes(MAX_HEADER_BYTES)?;
+        let bytes = self.read_bytes(MAX_TEXT_BYTES)?;
         let code_points = bytes.chunks_exact(4).map(|c| {
             let c = [c[0], c[1], c[2], c[3]];
             if big_endian { u32::from_be_bytes(c) } else { u32::from_le_bytes(c) }
@@ -250,18 +251,6 @@ impl<R: Read> Array<R> {
     }
 }
 
-/// Parses the dictionary into the type, whether the order is Fortran order, and the shape.
-fn parse_dict(dict: &[u8]) -> Option<(String, bool, Vec<u64>)> {
-    let dict = std::str::from_utf8(dict).ok()?;
-    let entry = |key: &str| Some(dict.split_once(&format!("'{key}':"))?.1.trim_start());
-    let descr = entry("descr")?.strip_prefix('\'')?.split_once('\'')?.0;
-    let fortran_order = entry("fortran_order")?.starts_with("True");
-    let dims = entry("shape")?.strip_prefix('(')?.split_once(')')?.0;
-    let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
-    let shape = dims.take(MAX_DIMENSIONS + 1).map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?;
-    (shape.len() <= MAX_DIMENSIONS).then(|| (descr.to_owned(), fortran_order, shape))
-}
-
 /// Parses a type such as `<f8`, `|u1`, `>i4` or `<U12` into big-endian, kind, and width in bytes.
 fn parse_descr(descr: &str) -> Option<(bool, Kind, usize)> {
     let mut chars = descr.chars();
@@ -277,7 +266,8 @@ fn parse_descr(descr: &str) -> Option<(bool, Kind, usize)> {
         'U' => Kind::Text,
         _ => return None,
     };
-    let size: usize = chars.as_str().parse().ok()?;
+    let digits = chars.as_str();
+    let size: usize = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     let width = match kind {
         Kind::Text => size.checked_mul(4).filter(|&width| width > 0)?,
         _ => [1, 2, 4, 8].into_iter().find(|&width| width == size)?,

@@ -82,8 +82,8 @@ impl StateBeforeEnd {
         let state = Self { header, blocks: columns.into_remaining() };
         // Restoring the system checks its columns.
         let (system, blocks) = state.restore_system(saved, end)?;
-        if !state.header.observers.is_valid(saved.case, &system, &blocks) {
-            return Err(malformed("counts out of range".to_owned(), "counts that a run can have"));
+        if !state.header.observers.is_valid(saved.case, &system, &blocks, time) {
+            return Err(malformed("values out of range".to_owned(), "values that a run can have"));
         }
         Ok(state)
     }

@@ -9,7 +9,7 @@ use orrery_particles::lennard_jones::Fluid;
 use super::start::check_box;
 use super::system::{FluidFacts, FluidSystem, owned, system_error};
 use super::{host_bytes, particle_count};
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, repeated_id};
 use crate::case::FluidCase;
 use crate::error::EngineError;
 use crate::system::{SavedSystem, StateColumn};
@@ -101,6 +101,9 @@ impl FluidSystem {
         }
         let id = columns.take_integers(IDS)?;
         checked(IDS, id.len())?;
+        if let Some(id) = repeated_id(&id) {
+            return Err(malformed(IDS, format!("{id} twice"), "different numbers"));
+        }
         let particles = FluidParticles { bounds, position, image, velocity: Vec3s { x, y, z }, species, id };
         let facts = FluidFacts::new(saved.case, case, &particles);
         let settings = case.settings(facts.ensemble_at(stamp.time), &saved.case.time);

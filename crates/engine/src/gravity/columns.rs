@@ -6,7 +6,7 @@ use orrery_particles::bodies::{Bodies, BodiesError};
 use orrery_particles::settings::{GravitySettings, SolverChoice};
 
 use super::{GravitySystem, body_count};
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, repeated_id};
 use crate::case::{BYTES_PER_BODY, GravityCase};
 use crate::error::EngineError;
 use crate::system::{ColumnValues, SavedSystem, StateColumn};
@@ -82,6 +82,12 @@ impl GravitySystem {
         if let Some(length) = lengths.chain(others).find(|length| *length != count) {
             let got = format_count(length as u64, "entry", "entries");
             return Err(malformed("a column", got, &count.to_string()));
+        }
+        if let Some(mass) = particles.mass.iter().find(|mass| **mass < 0.0) {
+            return Err(malformed("block 'mass'", mass.to_string(), "masses of at least 0"));
+        }
+        if let Some(id) = repeated_id(&particles.id) {
+            return Err(malformed("block 'id'", format!("{id} twice"), "different numbers"));
         }
         // The solver of the run, even if the limits of `auto` change in a later version.
         let solver = match method {

@@ -131,6 +131,11 @@ impl BodyPainter {
         if !state.stride.is_power_of_two() || state.stride > MAX_STEPS {
             return Err(malformed(format!("stride {}", state.stride), "a power of two"));
         }
+        let has_scale = state.scale.is_none_or(|[low, high]| low <= high);
+        if state.half_width <= 0.0 || !has_scale {
+            let got = format!("half the width {} and the scale {:?}", state.half_width, state.scale);
+            return Err(malformed(got, "a positive width and an increasing scale"));
+        }
         let (orientation, pixels) = (orientation(case), case.image.size.body_pixels());
         let view = View { centre: state.centre, half_width: state.half_width, orientation, pixels };
         let bodies = particles.len();

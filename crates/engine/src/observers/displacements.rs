@@ -14,6 +14,7 @@ use std::sync::Arc;
 use orrery_io::Block;
 use orrery_model::Vec3s;
 
+use super::is_earlier;
 use crate::blocks::Blocks;
 use crate::error::EngineError;
 
@@ -68,6 +69,12 @@ impl Origins {
     /// Returns the origins in the order of time.
     pub fn list(&self) -> &[Origin] {
         &self.list
+    }
+
+    /// Returns true if a run can have had these origins at `time`.
+    pub fn are_before(&self, time: f64) -> bool {
+        self.list.windows(2).all(|pair| pair[0].time < pair[1].time)
+            && self.list.iter().all(|origin| is_earlier(origin.time, time))
     }
 
     /// Adds a measurement. `position` is called if it is an origin.
@@ -192,7 +199,9 @@ impl Lags {
         let counts = blocks.take_integers(COUNTS)?;
         let lengths = [times.len(), squares.len(), counts.len()];
         let is_valid = lengths.iter().all(|&length| length as u64 == measurements.saturating_sub(1))
-            && counts.iter().all(|&count| count > 0);
+            && counts.iter().all(|count| (1..=measurements).contains(count))
+            && times.iter().all(|&time| time > 0.0)
+            && squares.iter().all(|&square| square >= 0.0);
         Ok(is_valid.then_some(Self { times, squares, counts }))
     }
 }

@@ -143,16 +143,23 @@ impl State {
         files
     }
 
-    /// Returns true if a run of `system` can have written this state with these `columns`.
-    pub fn is_valid(&self, case: &Case, system: &System, columns: &Blocks) -> bool {
+    /// Returns true if a run of `system` can have written this state with these `columns` at `time`.
+    pub fn is_valid(&self, case: &Case, system: &System, columns: &Blocks, time: f64) -> bool {
         let pictures = &self.pictures;
+        let is_past = |earlier: f64| is_earlier(earlier, time);
         let counts = [self.snapshots as u64, pictures.written as u64, pictures.animation.frames];
         counts.iter().all(|&count| count <= MAX_FILES)
             && self.triggers.iter().all(|&position| (1..=MAX_STEPS).contains(&position))
-            && self.table.matches(&system.schema(&case.units))
-            && self.structure.as_ref().is_none_or(|structure| structure.is_valid(case, system, columns))
+            && self.last_observed.into_iter().flatten().all(is_past)
+            && self.table.matches(&system.schema(&case.units), time)
+            && self.structure.as_ref().is_none_or(|structure| structure.is_valid(case, system, columns, time))
             && system.resumed_painter(case, &pictures.painter, &mut columns.clone()).is_ok()
     }
+}
+
+/// Returns true if a state at `time` can contain the time `earlier`.
+fn is_earlier(earlier: f64, time: f64) -> bool {
+    (0.0..=time * (1.0 + 1e-12)).contains(&earlier)
 }
 
 /// Renames a changed file to `NAME.changed`, so that a new one can be written and none is lost.

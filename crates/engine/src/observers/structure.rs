@@ -17,13 +17,13 @@ use orrery_particles::lennard_jones::structure::{PairDistribution, mean_square_d
 use serde::{Deserialize, Serialize};
 
 use super::displacements::{DiffusionFit, Lags, Origin, Origins};
-use super::{Recorder, lock_file};
+use super::{Recorder, is_earlier, lock_file};
 use crate::blocks::Blocks;
 use crate::case::{Case, Every, FluidCase};
 use crate::error::EngineError;
 use crate::fluid::{diffusion_unit, length_unit};
 use crate::pipeline::Job;
-use crate::simulation::Moment;
+use crate::simulation::{MAX_STEPS, Moment};
 use crate::system::{System, column_header};
 
 /// Mean pair distribution function.
@@ -251,12 +251,12 @@ fn restore_columns(
 ) -> Result<(Origins, Results), EngineError> {
     let path = blocks.path().to_owned();
     let malformed = |context: &str, expected: &str| {
-        let fault = Fault::malformed(context, "another number of values", expected);
+        let fault = Fault::malformed(context, "other values", expected);
         EngineError::Input(IoError { path: path.clone(), fault })
     };
     let sum = blocks.take_reals(SUM)?;
-    if sum.len() != fluid.structure.bins {
-        return Err(malformed(SUM, "one value per bin"));
+    if sum.len() != fluid.structure.bins || sum.iter().any(|&sum| sum < 0.0) {
+        return Err(malformed(SUM, "one value per bin, at least 0"));
     }
     let origins = Origins::restore(system.size().count, state.stride, state.samples, blocks)?
         .ok_or_else(|| malformed("origins of displacements", "one value per particle and origin"))?;
@@ -266,10 +266,14 @@ fn restore_columns(
 }
 
 impl State {
-    /// Returns true if a run of `system` can have written this state with these columns.
-    pub(super) fn is_valid(&self, case: &Case, system: &System, columns: &Blocks) -> bool {
-        Structure::settings(case)
-            .is_some_and(|fluid| restore_columns(fluid, system, self, &mut columns.clone()).is_ok())
+    /// Returns true if a run of `system` can have written this state with these columns at `time`.
+    pub(super) fn is_valid(&self, case: &Case, system: &System, columns: &Blocks, time: f64) -> bool {
+        (1..=MAX_STEPS).contains(&self.trigger)
+            && self.last_observed.is_none_or(|observed| is_earlier(observed, time))
+            && Structure::settings(case).is_some_and(|fluid| {
+                let restored = restore_columns(fluid, system, self, &mut columns.clone());
+                restored.is_ok_and(|(origins, _)| origins.are_before(time))
+            })
     }
 }
 

@@ -7,7 +7,7 @@ use orrery_io::{AppendFile, Mark};
 use orrery_model::Units;
 use serde::{Deserialize, Serialize};
 
-use super::{Recorder, lock_file};
+use super::{Recorder, is_earlier, lock_file};
 use crate::case::Case;
 use crate::error::EngineError;
 use crate::gravity::Record;
@@ -127,9 +127,12 @@ impl Table {
 }
 
 impl State {
-    /// Returns true if the first row can be one of a table with these columns.
-    pub(super) fn matches(&self, schema: &Schema) -> bool {
-        self.first.as_ref().is_none_or(|first| first.to_row().values.len() == schema.quantities.len())
+    /// Returns true if the first row can be one of a table with these columns, at `time` or before.
+    pub(super) fn matches(&self, schema: &Schema, time: f64) -> bool {
+        self.first.as_ref().is_none_or(|first| {
+            let row = first.to_row();
+            row.values.len() == schema.quantities.len() && is_earlier(row.time, time)
+        })
     }
 }
 

@@ -63,7 +63,7 @@ pub fn all() -> Vec<BadFile> {
     let mut version = npy("<f8", "(2,)", &[0; 16]);
     version[6] = 9;
     let mut long_header = npy("<f8", "(2,)", &[0; 16]);
-    long_header[8..10].copy_from_slice(&[0xff, 0xff]);
+    long_header[8..10].copy_from_slice(&[0xff, 0x1f]);
     let mut endless_header = npy("<f8", "(2,)", &[0; 16]);
     endless_header[6] = 2;
     endless_header.splice(8..10, [0xff; 4]);
@@ -131,7 +131,7 @@ pub fn all() -> Vec<BadFile> {
             b"no array, although it is long enough".to_vec(),
             "array position: got no npy magic, expected a numpy array",
         ),
-        replaced_array("position", version, "array position: got npy version 9, expected 1, 2 or 3"),
+        replaced_array("position", version, "array position: got npy version 9.0, expected 1.0, 2.0 or 3.0"),
         replaced_array(
             "position",
             long_header,
@@ -140,37 +140,37 @@ pub fn all() -> Vec<BadFile> {
         replaced_array(
             "position",
             endless_header,
-            "array position: got a header of 4294967295 bytes, expected at most 65536",
+            "array position: got a header of 4294967295 bytes, expected at most 10000",
         ),
         replaced_array(
             "position",
             npy_with_dict("{'descr': '<f8', 'fortran_order': False}", &[]),
-            "array position: got a header without descr, order or shape, expected an npy header",
+            "array position: got a header without shape, expected the keys descr, fortran_order and shape",
         ),
         replaced_array(
             "position",
             npy_with_dict("{'shape': (2, 3), 'fortran_order': False}", &[]),
-            "array position: got a header without descr, order or shape, expected an npy header",
+            "array position: got a header without descr, expected the keys descr, fortran_order and shape",
         ),
         replaced_array(
             "position",
             npy_with_dict("{'descr': '<f8', 'shape': (2, 3)}", &[]),
-            "array position: got a header without descr, order or shape, expected an npy header",
+            "array position: got a header without fortran_order, expected the keys descr, fortran_order and shape",
         ),
         replaced_array(
             "position",
             npy("<f8", "(2, -3)", &[0; 48]),
-            "array position: got a header without descr, order or shape, expected an npy header",
+            "array position: got the shape '(2, -3)', expected a shape as numpy writes it, for example (3, 4)",
         ),
         replaced_array(
             "position",
             npy("<f8", "(2, 3", &[0; 48]),
-            "array position: got a header without descr, order or shape, expected an npy header",
+            "array position: got the shape '(2, 3,', expected a shape as numpy writes it, for example (3, 4)",
         ),
         replaced_array(
             "position",
             npy("<f8", &dimensions, &[0; 8]),
-            "array position: got a header without descr, order or shape, expected an npy header",
+            "array position: got 100 dimensions, expected at most 64",
         ),
         replaced_array(
             "position",
@@ -230,7 +230,7 @@ pub fn all() -> Vec<BadFile> {
         replaced_array(
             "position",
             npy("<f8", "(18446744073709551616, 3)", &[0; 48]),
-            "array position: got a header without descr, order or shape, expected an npy header",
+            "array position: got the shape '(18446744073709551616, 3)', expected a shape as numpy writes it, for example (3, 4)",
         ),
         replaced_array("position", many(3), "20000 bodies need 1.2 MiB of memory, the limit is 1.0 MiB"),
         replaced_array("velocity", npy("<f8", "(1, 3)", &[0; 24]), "array velocity has 1 entry, expected 2"),

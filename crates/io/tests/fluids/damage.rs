@@ -253,3 +253,69 @@ mod full_disk {
         }
     }
 }
+
+/// Chunks with a damaged name would be missing, and velocities would be 0. In a file of Orrery,
+/// every byte of the names counts. In files of other programs, names of logs are free.
+#[test]
+fn damaged_names_of_chunks_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.gsd");
+    Trajectory::new(periodic_box(), 3, 2).append(&path, 0..2);
+    let own = fs::read(&path).unwrap();
+    let mut foreign = own.clone();
+    foreign[48..54].copy_from_slice(b"others");
+    let end = 256 + own[256..].windows(2).position(|pair| pair == [0, 0]).unwrap();
+    let log = 256 + own[256..].windows(4).position(|bytes| bytes == b"log/").unwrap();
+    for (whole, range) in [(&own, 256..end), (&foreign, 256..log)] {
+        fs::write(&path, whole).unwrap();
+        assert!(read_unlimited(&path).is_ok());
+        for offset in range {
+            for value in [whole[offset] ^ 1, whole[offset] ^ 0x20, 0] {
+                let mut changed = whole.clone();
+                changed[offset] = value;
+                fs::write(&path, &changed).unwrap();
+                let is_same = value == whole[offset];
+                assert_eq!(read_unlimited(&path).is_ok(), is_same, "byte {offset} = {value}");
+            }
+        }
+    }
+    let velocity = 256 + own[256..].windows(8).position(|bytes| bytes == b"velocity").unwrap();
+    for (whole, expected) in [
+        (&own, "name 9 of the chunks: got 'particles/velocitx', expected 'particles/velocity'"),
+        (
+            &foreign,
+            "name 9 of the chunks: got 'particles/velocitx', expected a name of the schema hoomd, or one below \
+             log/ or state/",
+        ),
+    ] {
+        let mut changed = whole.clone();
+        changed[velocity + 7] = b'x';
+        fs::write(&path, &changed).unwrap();
+        let error = read_unlimited(&path).unwrap_err().to_string();
+        assert!(error.ends_with(expected), "{error}");
+    }
+    let mut changed = foreign.clone();
+    changed[log + 4] = b'q';
+    fs::write(&path, &changed).unwrap();
+    read_unlimited(&path).expect("a log of another program");
+}
+
+/// An entry of the index that refers to another name is found where the names of a frame are known.
+#[test]
+fn damaged_names_in_the_index_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.gsd");
+    Trajectory::new(periodic_box(), 3, 1).append(&path, 0..1);
+    let whole = fs::read(&path).unwrap();
+    let entries = u64::from_le_bytes(whole[16..24].try_into().unwrap()) as usize;
+    assert_eq!(entries, 20);
+    for number in 0..entries {
+        for name in (0..20).filter(|&name| name != number) {
+            let mut changed = whole.clone();
+            changed[1312 + 32 * number + 28] = name as u8;
+            fs::write(&path, &changed).unwrap();
+            let error = read_unlimited(&path).expect_err("a frame without a chunk").to_string();
+            assert!(error.contains("of the index: got "), "{number} as {name}: {error}");
+        }
+    }
+}

@@ -32,6 +32,7 @@
 //! is not repeated.
 
 mod chunks;
+mod names;
 mod read;
 mod write;
 
@@ -44,6 +45,8 @@ pub(super) use write::{append, remove_frames_from};
 const MAGIC: [u8; 8] = 0x65DF_65DF_65DF_65DF_u64.to_le_bytes();
 const HEADER_BYTES: u64 = 256;
 const ENTRY_BYTES: u64 = 32;
+/// Name of this program in the header.
+const APPLICATION: &str = "Orrery";
 /// Schema of the files.
 const SCHEMA: &str = "hoomd";
 /// Number of bytes per unit in which the header counts the length of the list of names.

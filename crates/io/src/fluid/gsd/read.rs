@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use orrery_model::format_count;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
+use super::names::{FrameNames, check_names};
 use super::{ENTRY_BYTES, Entry, HEADER_BYTES, Header, NAME_UNIT_BYTES, SCHEMA, ValueType};
 use crate::error::Fault;
 use crate::fluid::builder::{Builder, open_box};
@@ -385,6 +386,7 @@ struct IndexReader {
     names: usize,
     /// Frame of the entry before.
     frame: u64,
+    frame_names: FrameNames,
 }
 
 impl IndexReader {
@@ -395,7 +397,7 @@ impl IndexReader {
     /// Returns the next entry, whose frame is that of the entry before or a later one.
     fn next_entry(&mut self) -> Result<Option<Entry>, Fault> {
         if self.next == self.count {
-            return Ok(None);
+            return self.check_end().map(|()| None);
         }
         let mut bytes = [0; ENTRY_BYTES as usize];
         self.source.read_exact(&mut bytes)?;
@@ -403,7 +405,7 @@ impl IndexReader {
         self.next += 1;
         let Some(entry) = parsed else {
             self.count = self.next;
-            return Ok(None);
+            return self.check_end().map(|()| None);
         };
         if usize::from(entry.name) >= self.names {
             return Err(self.fault(format!("name {}", entry.name), format!("one of {} names", self.names)));
@@ -413,7 +415,16 @@ impl IndexReader {
             return Err(self.fault(format!("frame {}", entry.frame), expected));
         }
         self.frame = entry.frame;
+        let checked = self.frame_names.check(&entry);
+        checked.map_err(|(got, expected)| self.fault(got, expected))?;
         Ok(Some(entry))
+    }
+
+    fn check_end(&self) -> Result<(), Fault> {
+        match self.next {
+            0 => Ok(()),
+            _ => self.frame_names.end_frame().map_err(|(got, expected)| self.fault(got, expected)),
+        }
     }
 
     /// Checks that a frame with `entries` entries can have another one. Each frame has a name at
@@ -435,6 +446,7 @@ fn open(path: &Path) -> Result<(Vec<String>, IndexReader), Fault> {
     let header = Header::parse(&bytes, file_bytes)?;
     check_versions(&header)?;
     let names = read_names(&mut file, &header)?;
+    check_names(&header, &names)?;
     file.seek(SeekFrom::Start(header.index_location))?;
     let index = IndexReader {
         source: BufReader::with_capacity(1 << 18, file),
@@ -443,6 +455,7 @@ fn open(path: &Path) -> Result<(Vec<String>, IndexReader), Fault> {
         file_bytes,
         names: names.len(),
         frame: 0,
+        frame_names: FrameNames::new(&header, names.len()),
     };
     Ok((names, index))
 }

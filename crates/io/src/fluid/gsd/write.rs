@@ -5,14 +5,14 @@ use std::path::Path;
 
 use super::chunks::{Chunk, frame_chunks, name_id};
 use super::{
-    CHUNK_NAMES, ENTRY_BYTES, Entry, HEADER_BYTES, Header, NAME_UNIT_BYTES, SCHEMA, ValueType, read_u64,
+    APPLICATION, CHUNK_NAMES, ENTRY_BYTES, Entry, HEADER_BYTES, Header, NAME_UNIT_BYTES, SCHEMA, ValueType,
+    read_u64,
 };
 use crate::error::{Fault, IoError};
 use crate::fluid::trajectory::TrajectoryFile;
 use crate::fluid::{FluidFrame, quoted};
 use crate::storage::replace_file;
 
-const APPLICATION: &str = "Orrery";
 /// 1.4: major version in the upper 16 bits.
 const SCHEMA_VERSION: u32 = 1 << 16 | 4;
 /// 2.0, which programs with an older library read as well.
