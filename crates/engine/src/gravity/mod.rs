@@ -26,6 +26,7 @@ use serde_json::{Map, Value, json};
 pub use columns::state_columns;
 pub use device::{device_setup, ensure_memory};
 pub use record::{Record, schema};
+use start::crowding_warning;
 pub use start::{Start, initial_bodies, resolution_warning};
 pub(crate) use start::{plan, start};
 
@@ -54,6 +55,8 @@ pub struct GravitySystem {
     ranks: usize,
     /// True if the state after the next call of `advance` will be measured.
     is_measure_requested: bool,
+    /// True if the crowding of the tree's cells was reported at the start.
+    is_crowding_reported: bool,
 }
 
 /// Returns the settings of the forces for a run with this `step`. Some integrators and steps need
@@ -73,7 +76,7 @@ pub(crate) fn body_count(count: u64) -> Size {
 
 impl GravitySystem {
     fn new(bodies: Bodies, integrator: IntegratorChoice) -> Self {
-        Self { bodies, integrator, ranks: 1, is_measure_requested: false }
+        Self { bodies, integrator, ranks: 1, is_measure_requested: false, is_crowding_reported: false }
     }
 
     /// Sets the number of ranks, on which the memory of a device depends.
@@ -222,7 +225,10 @@ impl Dynamics for GravitySystem {
     }
 
     fn resolution_warning(&self) -> Result<Option<String>, SystemError> {
-        Ok(resolution_warning(&self.particles()?.position, self.bodies.settings()))
+        let particles = self.particles()?;
+        let resolution = resolution_warning(&particles.position, self.bodies.settings());
+        let has_tree = self.method() == "tree" && !self.is_crowding_reported;
+        Ok(resolution.or_else(|| crowding_warning(particles).filter(|_| has_tree)))
     }
 
     fn schema(&self, units: &Units) -> Schema {

@@ -9,6 +9,7 @@ use orrery_particles::resolution::{
     MAX_PAIR_ROUNDING, MAX_SINGLE_ROUNDING, single_rounding, unresolved_pairs,
 };
 use orrery_particles::settings::{GravitySettings, IntegratorChoice};
+use orrery_particles::tree::Crowding;
 
 use super::painter::check_view;
 use super::{GravitySystem, body_count, device, settings};
@@ -16,7 +17,7 @@ use crate::case::{BYTES_PER_BODY, BodiesSource, Case, GravityCase};
 use crate::compute_device::{self, ComputeDevice, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
-use crate::system::{Plan, ReportFn, Stamp, SystemError};
+use crate::system::{Dynamics, Plan, ReportFn, Stamp, SystemError};
 
 /// Creates the bodies of `case` and computes their forces on the selected device, or on the CPU if
 /// `auto` selected a device with too little memory. Returns them with the case, which then has the
@@ -59,7 +60,16 @@ pub(crate) fn start(
     let bodies = bodies
         .and_then(|bodies| bodies.check_finite().map(|()| bodies))
         .map_err(|error| SystemError::from(error).at(Stamp { step: 0, time }))?;
-    Ok((case, GravitySystem::new(bodies, integrator).with_ranks(control.ranks.size())))
+    let mut system = GravitySystem::new(bodies, integrator).with_ranks(control.ranks.size());
+    if system.method() == "tree" {
+        let particles = system.particles().map_err(|error| error.at(Stamp { step: 0, time }))?;
+        let warning = crowding_warning(particles);
+        system.is_crowding_reported = warning.is_some();
+        if let Some(warning) = warning {
+            report(RunEvent::InputWarning(&warning));
+        }
+    }
+    Ok((case, system))
 }
 
 /// Returns what a run of `case` would need. Bodies from a file are counted and checked by reading
@@ -124,6 +134,32 @@ pub fn resolution_warning(position: &Vec3s, settings: &GravitySettings) -> Optio
             pairs.count, pairs.rounding
         )
     })
+}
+
+/// Distance of an outlier, in units of that within which 99% of the bodies are.
+const OUTLIER_DISTANCE: f64 = 100.0;
+
+/// Returns a warning of one line if so many bodies share cells of the finest level that the tree is
+/// clearly slower.
+pub(super) fn crowding_warning(particles: &Particles) -> Option<String> {
+    let Crowding { bodies, largest, cell_side, pairs_per_body, farthest, distance, most } =
+        Crowding::find(&particles.position)?;
+    let n = particles.len();
+    let cells = format!(
+        "the tree cannot separate {bodies} of {n} bodies: up to {largest} share a cell of its finest level (21), \
+         {cell_side:.1e} wide, expected at most 32; each step sums {pairs_per_body:.0} pairs per body more"
+    );
+    let remedy = if distance > OUTLIER_DISTANCE * most {
+        format!(
+            "body {} is at a distance of {distance:.1e}, 99% of the bodies are within {most:.1e}; remove it \
+             or set gravity.solver = \"direct\"",
+            particles.id[farthest]
+        )
+    } else {
+        "their parts are far apart or concentrated; set gravity.solver = \"direct\", or simulate the parts alone"
+            .to_owned()
+    };
+    Some(format!("{cells}; {remedy}"))
 }
 
 /// Initial bodies of a case, and their time.
@@ -217,7 +253,39 @@ fn convert_units(particles: &mut Particles, time: &mut f64, from: &Units, to: &U
 #[cfg(test)]
 mod tests {
     use super::*;
+    use orrery_model::Species;
     use orrery_model::ic::SolarSystem;
+    use orrery_model::particles::Particle;
+
+    /// The warning names the distant body, or else that the system has distant parts.
+    #[test]
+    fn crowded_cells_are_reported() {
+        const AT_REST: Particle =
+            Particle { position: [0.0; 3], velocity: [0.0; 3], mass: 0.0, id: 0, species: Species::Stars };
+        let mut particles = Particles::default();
+        for k in 0..1500u64 {
+            let x = |factor: u64| (k * factor % 1500) as f64 / 1500.0;
+            particles.push(Particle { position: [x(1), x(7), x(301)], mass: 1.0, id: 10 + k, ..AT_REST });
+        }
+        assert_eq!(crowding_warning(&particles), None);
+        let mut outlier = particles.clone();
+        outlier.push(Particle { position: [1e9, 0.0, 0.0], mass: 1.0, id: 7, ..AT_REST });
+        let text = crowding_warning(&outlier).unwrap();
+        for part in [
+            "the tree cannot separate 1500 of 1501 bodies: up to 1500 share",
+            "body 7 is at a distance of 1.0e9, ",
+            "remove it or set gravity.solver",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        let mut parts = particles.clone();
+        for (k, body) in particles.iter().enumerate() {
+            let [x, y, z] = body.position;
+            parts.push(Particle { position: [x + 1e8, y, z], id: 5000 + k as u64, ..body });
+        }
+        let text = crowding_warning(&parts).unwrap();
+        assert!(text.contains("3000 of 3000 bodies") && text.contains("simulate the parts alone"), "{text}");
+    }
 
     /// Converting from solar to galactic units gives the system that is generated in galactic
     /// units.

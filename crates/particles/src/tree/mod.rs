@@ -13,6 +13,7 @@
 //!   bodies.
 
 mod build;
+mod crowding;
 mod curve;
 pub mod device;
 mod groups;
@@ -21,6 +22,7 @@ mod morton;
 mod subtrees;
 
 pub use build::{Cell, Octree};
+pub use crowding::Crowding;
 pub use groups::Group;
 pub(crate) use groups::{groups_within, next_group_start};
 pub use moments::Moments;
