@@ -11,8 +11,8 @@ const N: usize = 1000;
 const SEPARATION: f64 = 1e-5;
 const ORBITS: usize = 10;
 const STEPS_PER_ORBIT: usize = 30;
-/// Separation vector after [`ORBITS`] orbits, in units of [`SEPARATION`], by REBOUND 5.2.2 with IAS15
-/// (Rein & Spiegel 2015, MNRAS 446, 1424) from the same bodies.
+/// Separation vector after [`ORBITS`] orbits, in units of [`SEPARATION`], by REBOUND 5.2.2 with
+/// IAS15 (Rein & Spiegel 2015, MNRAS 446, 1424) from the same bodies.
 const REBOUND_SEPARATION: [f64; 3] = [1.0, 1.7e-9, 0.0];
 
 /// A Plummer sphere whose last two bodies are a circular binary in the x-y plane.
@@ -45,9 +45,9 @@ fn evolve(settings: &GravitySettings) -> ([f64; 3], f64) {
     (r.map(|c| c / SEPARATION), eccentricity)
 }
 
-/// Pair forces in `mixed` have relative errors of about 1e-7, which shift the phase by up to 2π times
-/// the number of orbits times that. When coordinates were rounded in the frame of a block, `mixed`
-/// lost the orbit: the pair is at 1e-5 of a block, where f32 has errors of 6e-3.
+/// Pair forces in `mixed` have relative errors of about 1e-7, which shift the phase by up to 2π
+/// times the number of orbits times that. When coordinates were rounded in the frame of a block,
+/// `mixed` lost the orbit: the pair is at 1e-5 of a block, where f32 has errors of 6e-3.
 #[test]
 #[ignore = "takes 40 s without optimisation"]
 fn binary_keeps_its_orbit_in_a_cluster() {

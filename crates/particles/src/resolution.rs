@@ -13,12 +13,12 @@
 //!
 //! over a sample of bodies. It is an upper estimate of half the median relative error: the sum over
 //! distant bodies is less sensitive than the nearest pair. In a line of bodies the nearest pair
-//! dominates and the estimate is close. The median ignores close pairs and bodies that are far away,
-//! if there are few of them.
+//! dominates and the estimate is close. The median ignores close pairs and bodies that are far
+//! away, if there are few of them.
 //!
 //! Close pairs are therefore searched as well: those with max(δ_i, δ_j) / max(d_ij, eps) above a
-//! limit. They are nearer than max δ / limit, a tiny part of the system, so few bodies along the longest
-//! axis have to be compared.
+//! limit. They are nearer than max δ / limit, a tiny part of the system, so few bodies along the
+//! longest axis have to be compared.
 
 use orrery_model::Vec3s;
 use rayon::prelude::*;

@@ -1,10 +1,10 @@
 //! Tests of mixed precision for pairs that f32 coordinates do not resolve, on every path.
 //!
-//! The measure is the error of the force on a body relative to the largest pair term P of that body.
-//! Pair terms have errors of up to 6e-6 (`near`), usually 1e-7, and rounding errors of sums are smaller,
-//! so the limit is 1e-5. The terms of a body far outside of all others are equal in f32, and so are
-//! their rounding errors, which do not average out. In systems with such bodies, the limit is in units
-//! of the sum of all pair terms without their signs, if that is larger.
+//! The measure is the error of the force on a body relative to the largest pair term P of that
+//! body. Pair terms have errors of up to 6e-6 (`near`), usually 1e-7, and rounding errors of sums
+//! are smaller, so the limit is 1e-5. The terms of a body far outside of all others are equal in
+//! f32, and so are their rounding errors, which do not average out. In systems with such bodies,
+//! the limit is in units of the sum of all pair terms without their signs, if that is larger.
 
 use orrery_device::testing::test_devices_with_f64;
 use orrery_model::analysis::max_or_nan;

@@ -23,8 +23,8 @@ pub type LaneSums = [[f64; MAX_LANES]; 4];
 /// Sums before the first term.
 pub const ZERO_SUMS: LaneSums = [[0.0; MAX_LANES]; 4];
 
-/// Bodies as sources, with coordinates of type `P` and masses of type `M`. All columns have the same
-/// length, after padding a multiple of `MAX_LANES`.
+/// Bodies as sources, with coordinates of type `P` and masses of type `M`. All columns have the
+/// same length, after padding a multiple of `MAX_LANES`.
 #[derive(Clone, Debug, Default)]
 pub struct BodyList<P, M = P> {
     /// Coordinates x, y, z.
@@ -192,8 +192,8 @@ pub fn add_bodies<V: Vector, const T: usize, const POTENTIAL: bool, const SELF: 
     add_to_sums::<V, T, POTENTIAL>(&acc, sums);
 }
 
-/// Does [`add_bodies`] with `SELF` for bodies near the targets: differences of coordinates are taken
-/// in f64 and then rounded to f32, so they are correct however near the bodies are.
+/// Does [`add_bodies`] with `SELF` for bodies near the targets: differences of coordinates are
+/// taken in f64 and then rounded to f32, so they are correct however near the bodies are.
 #[inline(always)]
 pub fn add_near_bodies<V: SingleVector, const T: usize, const POTENTIAL: bool>(
     targets: &[[f64; 3]; T],

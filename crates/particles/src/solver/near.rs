@@ -3,14 +3,14 @@
 //! In mixed precision, coordinates are rounded to f32 relative to the centre of the targets' box.
 //! With unit roundoff u = 2⁻²⁴, largest half side h of the box, and a source at distance r from it,
 //! both coordinates of a difference are at most 2 h + r, so each component of the difference has an
-//! error of at most u (3 h + 2 r). The force of a pair then changes by at most 2 √3 u (3 h / r + 2) of
-//! itself, which has no limit for small r. Sources with
+//! error of at most u (3 h + 2 r). The force of a pair then changes by at most 2 √3 u (3 h / r + 2)
+//! of itself, which has no limit for small r. Sources with
 //!
 //!   r ≤ h [`NEAR_MARGIN`]
 //!
-//! along each axis are near. Their differences are taken in f64. All other pairs have errors below 6e-6, and the
-//! usual error is 10 times smaller. Near bodies are found before the sums, not in the inner loop:
-//! first by the boxes of groups (direct sum) or by the walk (tree), then body by body.
+//! along each axis are near. Their differences are taken in f64. All other pairs have errors below
+//! 6e-6, and the usual error is 10 times smaller. Near bodies are found before the sums, not in the
+//! inner loop: first by the boxes of groups (direct sum) or by the walk (tree), then body by body.
 
 use std::ops::Range;
 
@@ -18,8 +18,8 @@ use orrery_model::Vec3s;
 
 use crate::tree::Group;
 
-/// Distance from the box of the targets along each axis, in units of the largest half side of the box,
-/// up to which sources are near.
+/// Distance from the box of the targets along each axis, in units of the largest half side of the
+/// box, up to which sources are near.
 pub const NEAR_MARGIN: f64 = 1.0 / 8.0;
 
 /// Box around targets, and the distance from it up to which sources are near.
@@ -128,8 +128,8 @@ impl DividedSources {
         }
     }
 
-    /// Replaces the sources by all bodies except those of the group `own`. `groups` are those of all
-    /// bodies, in curve order.
+    /// Replaces the sources by all bodies except those of the group `own`. `groups` are those of
+    /// all bodies, in curve order.
     #[inline(always)]
     pub fn divide_groups(&mut self, own: &Group, groups: &[Group], position: &Vec3s) {
         self.clear();

@@ -222,8 +222,8 @@ fn sum_tree<R: Real>(
         let precision = strategy.precision;
         let sum = GroupSum { task, precision, scratch, results: &mut *results };
         let terms = dispatch(strategy.set, sum);
-        // The cube of an inverse distance is above the range of f32 for distances below 1e-12 of the
-        // system.
+        // The cube of an inverse distance is above the range of f32 for distances below 1e-12 of
+        // the system.
         if precision == Precision::Mixed && !results.as_flattened().iter().all(|value| value.is_finite()) {
             let scratch = &mut Scratch::<f64>::default();
             dispatch(strategy.set, GroupSum { task, precision: Precision::Double, scratch, results });

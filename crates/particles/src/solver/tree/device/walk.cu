@@ -12,7 +12,8 @@
 // one cell at a time.
 //
 // Cells and bodies close to the box compared with its size are near. Near cells are opened. Near
-// bodies go to a list of their own in mixed precision (`walk_near.cu`). `walk_tile.cu` has the terms.
+// bodies go to a list of their own in mixed precision (`walk_near.cu`). `walk_tile.cu` has the
+// terms.
 
 // Terms of `near_distance2`: four times the rounding error of an f32 coordinate, relative to the
 // coordinate, and a distance of which the cube is far within the range of f32.
@@ -47,8 +48,8 @@ typedef struct {
 } Progress;
 
 // Returns the square of the distance from the box up to which cells and bodies are near: an eighth
-// of the largest half side, as in `near.rs`. It is larger than the rounding errors of the box and of
-// f32 coordinates, and than the distances of which the cube is above the range of f32.
+// of the largest half side, as in `near.rs`. It is larger than the rounding errors of the box and
+// of f32 coordinates, and than the distances of which the cube is above the range of f32.
 FUNCTION float near_distance2(const Box* box)
 {
     const float half_side = MAX(MAX(box->half_x, box->half_y), box->half_z),
@@ -57,8 +58,8 @@ FUNCTION float near_distance2(const Box* box)
     return margin * margin;
 }
 
-// Returns the box around the bodies in the tile, one per lane, and the minimum of their w. `first` is
-// the first body of the group.
+// Returns the box around the bodies in the tile, one per lane, and the minimum of their w. `first`
+// is the first body of the group.
 FUNCTION Box bounding_box(
     REAL4 own, uint first, SHARED_POINTER const REAL4* tile, GLOBAL const double* RESTRICT frame)
 {
@@ -97,8 +98,8 @@ FUNCTION uint cells_to_test(uint top)
 }
 
 // Tests the lane's cell against the box of the group: geometric acceptance (Barnes 1994) and, with
-// RELATIVE, r² ≥ (M l³)^(2/5) `stretch2`. solver/tree/cpu.rs describes both criteria. Near cells are
-// opened in every precision.
+// RELATIVE, r² ≥ (M l³)^(2/5) `stretch2`. solver/tree/cpu.rs describes both criteria. Near cells
+// are opened in every precision.
 FUNCTION TestedCell test_cell(uint cell, const Box* box, float stretch2, const Tree* tree,
     GLOBAL const double* RESTRICT frame)
 {

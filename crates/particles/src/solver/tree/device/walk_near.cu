@@ -9,8 +9,8 @@
 //   low      the rest, at most 2^-44, rounded to f32
 //
 // Differences of high parts and of middle parts are exact in f32. Their sum is exact where they
-// nearly cancel, so the sum of all three has an error of 2^-24 of itself, or of 2^-68 of the unit. A
-// body costs 25 operations per target instead of 13.
+// nearly cancel, so the sum of all three has an error of 2^-24 of itself, or of 2^-68 of the unit.
+// A body costs 25 operations per target instead of 13.
 
 #if HAS_NEAR
 
