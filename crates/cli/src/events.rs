@@ -30,7 +30,12 @@ pub enum Importance {
 pub fn describe(event: &RunEvent<'_>) -> Option<(Importance, String)> {
     use Importance::{Detail, Notice, Text, Warning};
     Some(match event {
-        RunEvent::Step(_) => return None,
+        RunEvent::Step(_) | RunEvent::Minimising(_) => return None,
+        RunEvent::Minimised(status) => {
+            let (steps, seconds) = (status.state.steps.into(), format_seconds(status.elapsed.as_secs_f64()));
+            let steps = format_count(steps, "step", "steps");
+            (Text, format!("minimised in {steps}, {seconds}: {status}"))
+        }
         RunEvent::Device(selected) => (Text, format!("device: {selected}")),
         RunEvent::Ranks { transport, devices } => (Text, ranks_text(transport, devices)),
         RunEvent::TunedStrategy(strategy) => (Text, format!("tuned: {strategy}")),
@@ -118,6 +123,8 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
              a longer step, a larger eta or an earlier end may be intended"
         ),
         RunEvent::Step(_)
+        | RunEvent::Minimising(_)
+        | RunEvent::Minimised(_)
         | RunEvent::Device(_)
         | RunEvent::Ranks { .. }
         | RunEvent::TunedStrategy(_)

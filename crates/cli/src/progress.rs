@@ -60,7 +60,23 @@ impl Progress {
     /// Prints an event of the run.
     pub fn print_event(&mut self, event: &RunEvent<'_>) {
         match event {
-            RunEvent::Step(status) => self.print_step(status),
+            RunEvent::Step(status) => {
+                let units = self.units;
+                self.print_status(
+                    || status_text(status, &units, usize::MAX),
+                    || bar_line(status, &units, terminal_columns()),
+                );
+            }
+            // Messages about the setup follow on standard output.
+            RunEvent::Minimised(_) => {
+                if let Mode::Bar(line, _) = &mut self.mode {
+                    *line = TerminalLine::new();
+                }
+            }
+            RunEvent::Minimising(status) => {
+                let text = || format!("minimising  step {}  {status}", status.state.steps);
+                self.print_status(text, || text().chars().take(terminal_columns()).collect());
+            }
             RunEvent::Ready { folder, .. } => log::open(folder),
             RunEvent::Resumed { case, .. } => self.units = case.units,
             _ => {}
@@ -77,10 +93,11 @@ impl Progress {
         }
     }
 
-    /// Updates the bar, or prints a line, after a step.
-    fn print_step(&mut self, status: &Status) {
+    /// Updates the bar, or prints a line, after a step. `text` returns the line, and `bar` the line
+    /// of a terminal.
+    fn print_status(&mut self, text: impl Fn() -> String, bar: impl Fn() -> String) {
         if self.logged.elapsed() >= LOG_EVERY {
-            log::write(&status_text(status, &self.units, usize::MAX));
+            log::write(&text());
             self.logged = Instant::now();
         }
         match &mut self.mode {
@@ -89,11 +106,11 @@ impl Progress {
             Mode::Bar(_, Some(last)) if last.elapsed() < REDRAW_EVERY => {}
             Mode::Bar(line, last) => {
                 *last = Some(Instant::now());
-                line.draw(&bar_line(status, &self.units, terminal_columns()));
+                line.draw(&bar());
             }
             Mode::Lines(last) => {
                 if last.elapsed() >= LINE_EVERY {
-                    write_stderr(&format!("{}\n", status_text(status, &self.units, usize::MAX)));
+                    write_stderr(&format!("{}\n", text()));
                     *last = Instant::now();
                 }
             }

@@ -125,3 +125,31 @@ fn a_cluster_in_an_open_box_evaporates() {
     let last = read_fluid(&dir.path("out/trajectory.gsd"), &Limits::default()).unwrap();
     assert_eq!(last.bounds.sides, orrery_model::simulation_box::BoxSides::Open);
 }
+
+/// The minimisation is on standard output and in the log. A run that is stopped in it writes
+/// nothing, and the same command starts it again.
+#[test]
+fn a_minimisation_is_reported_and_can_be_stopped() {
+    let dir = TestDir::new();
+    let case = "[particles]\nstart = \"random\"\nn = 200\ndensity = 1.05\ntemperature = 1\n[lennard_jones]\n\
+                [time]\nstep = 0.004\nend = 0.02\n[image]\nsize = 64\n";
+    dir.write("glass.toml", &case.replace("density", "minimise_force = 0.1\ndensity"));
+    let sets = ["output.image_every=0", "output.snapshot_every=0", "lennard_jones.cutoff=2.2"];
+    let arguments = run_arguments("glass.toml", "out", &sets);
+    let stopped = dir.orrery(&[&arguments[..], &["--wall-time", "1 s"]].concat());
+    let message = text(&stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(1), "{message}");
+    assert!(
+        message.starts_with("error: stopped at the wall-time limit in the minimisation after "),
+        "{message}"
+    );
+    assert!(!dir.path("out").exists());
+    let loud: Vec<&str> = arguments.iter().copied().filter(|argument| *argument != "--quiet").collect();
+    let output = dir.orrery(&loud);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for found in [text(&output.stdout), dir.text("out/run.log")] {
+        let line =
+            found.lines().find(|line| line.contains("minimised in ")).unwrap_or_else(|| panic!("{found}"));
+        assert!(line.contains(" steps, ") && line.contains("energy per particle -"), "{line}");
+    }
+}

@@ -64,7 +64,7 @@ pub const WAVE: RankCase = RankCase {
         "grid.ny=61",
         "wave.layer_nodes=4",
         "wave.layer=[{ top = 0, velocity = 1500 }, { top = 150, velocity = 2800 }]",
-        "wave.source=[{ x = 40, y = 152, frequency = 25, wavelet = \"sine\" }]",
+        "wave.source=[{ x = 40, y = 152, frequency = 25, delay = 0.01 }]",
         "wave.receivers=[{ x = 50, y = 10, count = 7, dy = 40 }]",
         "time.step=0.5 ms",
         "output.image_every=0.7 ms",
@@ -288,8 +288,8 @@ fn processes_with_devices_give_the_files_of_one() {
 #[test]
 fn shots_are_computed_one_after_another_by_the_same_ranks() {
     let dir = TestDir::new();
-    let source = "wave.source=[{ x = 40, y = 152, frequency = 25, wavelet = \"sine\", shot = 7 }, \
-                  { x = 60, y = 20, frequency = 30, wavelet = \"sine\", shot = 9 }]";
+    let source = "wave.source=[{ x = 40, y = 152, frequency = 25, shot = 7 }, \
+                  { x = 60, y = 20, frequency = 30, shot = 9 }]";
     for (out, ranks) in [("one", 1), ("two", 2)] {
         let mut arguments = run_words(&WAVE, out, "1.5 ms");
         let word = arguments.iter_mut().find(|word| word.starts_with("wave.source=")).unwrap();
@@ -394,7 +394,7 @@ fn launch_in_two_folders(dir: &TestDir, mpi: Installation, arguments: &[&str]) -
 fn different_files_of_ranks_are_refused() {
     let case = "[grid]\nnx = 24\nny = 50\nhx = 1.0\n\
                 [wave]\nvelocity_file = \"/proc/self/cwd/velocity.npy\"\nlayer_nodes = 4\n\
-                source = [{ x = 12, y = 25, frequency = 0.1, wavelet = \"sine\" }]\nreceivers = [{ x = 8, y = 20, count = 2, dx = 3 }]\n\
+                source = [{ x = 12, y = 25, frequency = 0.1 }]\nreceivers = [{ x = 8, y = 20, count = 2, dx = 3 }]\n\
                 [time]\nstep = 0.125\nend = 1\n[image]\nsize = 64\n";
     let grid = Grid { nx: 24, ny: 50, hx: 1.0, hy: 1.0 };
     for mpi in [OpenMpi, Mpich] {
@@ -526,7 +526,6 @@ fn a_non_finite_value_is_reported_as_by_one_rank() {
     let source = "wave.source=[{ x = 40, y = 252, frequency = 25, delay = 0.01, amplitude = 3e38 }]";
     let wave = run_words(&WAVE, "out", "30 ms");
     let wave = wave.iter().map(|word| if word.starts_with("wave.source=") { source } else { word });
-    let wave = wave.chain(["--set", "wave.time_dispersion=raw"]);
     let fluid = run_words(&FLUID, "out", "30");
     let fluid = fluid.iter().map(|word| if word.starts_with("time.step=") { "time.step=0.1" } else { word });
     let all = &INSTALLATIONS[..];

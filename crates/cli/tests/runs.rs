@@ -154,9 +154,7 @@ fn every_preset_runs() {
             "hot-plate" => &["time.end=5 ms"],
             "sine-decay" => &["time.end=1e-4"],
             "chip" => &["time.end=20 us"],
-            "ripple-tank" => &["time.end=10 ms"],
-            // After the maximum of the wavelet.
-            "two-layer-shot" | "salt-dome" | "wave-3d" => &["time.end=0.11 s"],
+            "two-layer-shot" | "salt-dome" | "ripple-tank" | "wave-3d" => &["time.end=10 ms"],
             "lj-melt" | "lj-2d" | "droplet" => &["time.end=0.05"],
             "kob-andersen" => &["time.end=0.05", "structure.from=0", "structure.every=5 steps"],
             "argon" => {

@@ -22,13 +22,11 @@ shot = 7
 x = "50 m"
 y = "10 m"
 frequency = 30.0
-wavelet = "sine"
 [[wave.source]]
 shot = 9
 x = "150 m"
 y = "10 m"
 frequency = 30.0
-wavelet = "sine"
 [[wave.receivers]]
 x = "60 m"
 y = "20 m"

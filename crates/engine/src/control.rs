@@ -10,6 +10,7 @@ use orrery_io::Limits;
 use crate::case::Case;
 use crate::compute_device::{ComputeDevice, DeviceRequest};
 use crate::error::EngineError;
+use crate::fluid::MinimiseStatus;
 use crate::system::{Drift, System};
 use crate::team::Ranks;
 
@@ -128,6 +129,10 @@ pub enum RunEvent<'a> {
         /// The system, with its device and method.
         system: &'a System,
     },
+    /// The energy of a fluid is being minimised, before the run has a folder.
+    Minimising(MinimiseStatus),
+    /// The energy of a fluid is at a minimum.
+    Minimised(MinimiseStatus),
     /// A step is complete, or a batch of steps.
     Step(Status),
     /// A checkpoint was written.

@@ -17,7 +17,9 @@ use orrery_model::particles::ParticlesError;
 use orrery_model::{format_count, short_number};
 
 use crate::case::CaseError;
+use crate::control::StopReason;
 use crate::fluid::FluidError;
+use crate::fluid::MinimiseStatus;
 use crate::input_files::InputDifference;
 use crate::system::Size;
 
@@ -323,6 +325,17 @@ pub enum EngineError {
         /// The limit.
         limit: f64,
     },
+    /// The run was stopped while the energy of a fluid was minimised. There is no checkpoint yet.
+    #[error(
+        "stopped {} in the minimisation after {} steps: {status}; nothing was written, and {} starts it again",
+        stop_cause(*reason), status.state.steps, stop_remedy(*reason)
+    )]
+    MinimisationStopped {
+        /// Why.
+        reason: StopReason,
+        /// State of the minimisation.
+        status: MinimiseStatus,
+    },
     /// The wall time is too short for one step.
     #[error("step {step}: the wall time is too short for one step, expected at least {} s", needed.as_secs_f64().ceil())]
     WallTimeTooShort {
@@ -398,6 +411,20 @@ pub enum EngineError {
     },
 }
 
+fn stop_cause(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Requested => "by a signal",
+        StopReason::WallTime => "at the wall-time limit",
+    }
+}
+
+fn stop_remedy(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Requested => "the same command",
+        StopReason::WallTime => "the same command with a longer wall time",
+    }
+}
+
 impl EngineError {
     /// Returns true if the input of the user is wrong, and not the machine or the run.
     pub fn is_user_error(&self) -> bool {
@@ -448,6 +475,7 @@ impl EngineError {
             | Self::TooManySteps { .. }
             | Self::QuantityNotFinite { .. }
             | Self::WallTimeTooShort { .. }
+            | Self::MinimisationStopped { .. }
             | Self::Recoverable { .. } => false,
         }
     }

@@ -43,6 +43,10 @@ pub struct FluidCase {
     pub seed: u64,
     /// True to minimise the energy before the start.
     pub minimises: bool,
+    /// Largest component of a force at the minimum, in units of ε/σ.
+    pub minimise_force: f64,
+    /// Largest number of steps of the minimisation.
+    pub minimise_steps: u32,
     /// True to remove the motion of the centre of mass at the start.
     pub removes_drift: bool,
     /// Thermostat, `None` for constant energy.

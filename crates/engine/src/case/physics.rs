@@ -379,6 +379,8 @@ fn read_fluid(
         temperature: initial.temperature,
         seed: initial.seed,
         minimises: initial.minimises,
+        minimise_force: initial.minimise_force,
+        minimise_steps: initial.minimise_steps,
         removes_drift: initial.removes_drift,
     }
 }

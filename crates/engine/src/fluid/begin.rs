@@ -24,8 +24,8 @@ pub(crate) fn start(
     control: &Control,
     report: &mut ReportFn<'_>,
 ) -> Result<(Case, FluidSystem), EngineError> {
-    let mut warn = |text: &str| report(RunEvent::InputWarning(text));
-    let (case, particles, settings, selected) = prepare(case, fluid, selected, control, &mut warn)?;
+    let (case, particles, settings, selected) =
+        prepare(case, fluid, selected, control, false, &mut |event| report(event))?;
     report(RunEvent::Device(&selected));
     let now = Stamp { step: 0, time: case.time.known_start() };
     let facts = FluidFacts::new(&case, fluid, &particles);
@@ -48,7 +48,12 @@ pub(crate) fn plan(
     warn: &mut dyn FnMut(&str),
 ) -> Result<Plan, EngineError> {
     let selected = select_device_of(&control.ranks, control.device.choice)?;
-    let (case, particles, settings, selected) = prepare(case, fluid, selected, control, warn)?;
+    let (case, particles, settings, selected) =
+        prepare(case, fluid, selected, control, true, &mut |event| {
+            if let RunEvent::InputWarning(text) = event {
+                warn(text);
+            }
+        })?;
     let (n, bounds) = (particles.len(), particles.bounds);
     let ranks = control.ranks.size();
     let device_bytes =
@@ -67,11 +72,12 @@ fn prepare(
     fluid: &FluidCase,
     selected: ComputeDevice,
     control: &Control,
-    warn: &mut dyn FnMut(&str),
+    is_plan: bool,
+    report: &mut dyn FnMut(RunEvent<'_>),
 ) -> Result<(Case, FluidParticles, FluidSettings, ComputeDevice), EngineError> {
     let settings = fluid.settings(fluid.ensemble(case.units.boltzmann_constant()), &case.time);
-    let particles = start_particles(case, fluid, &settings, &control.limits, warn)?;
-    setup_warnings(case, fluid, &particles).iter().for_each(|text| warn(text));
+    let particles = start_particles(case, fluid, &settings, control, is_plan, report)?;
+    setup_warnings(case, fluid, &particles).iter().for_each(|text| report(RunEvent::InputWarning(text)));
     let (n, bounds) = (particles.len(), particles.bounds);
     let (needed, available) = (host_bytes(n as u64), control.limits.memory);
     if needed > available {

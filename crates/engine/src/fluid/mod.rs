@@ -5,6 +5,7 @@
 
 mod begin;
 mod columns;
+mod minimisation;
 mod painter;
 mod record;
 mod start;
@@ -12,6 +13,7 @@ mod system;
 mod warnings;
 
 pub(crate) use begin::{plan, start};
+pub use minimisation::MinimiseStatus;
 pub(crate) use record::{diffusion_unit, length_unit};
 pub use start::FluidError;
 pub use system::FluidSystem;

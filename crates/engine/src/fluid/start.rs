@@ -1,18 +1,20 @@
 //! The particles of a case at its start.
 
-use orrery_io::{FluidFile, Limits, read_fluid};
+use orrery_io::{FluidFile, read_fluid};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::{
     assign_species, droplet, random_positions, remove_drift, set_maxwell_velocities,
 };
 use orrery_model::simulation_box::{BoxError, BoxSides, SimulationBox};
 use orrery_model::{Units, short_number};
-use orrery_particles::lennard_jones::minimised;
+use orrery_particles::lennard_jones::MinimiseState;
 use orrery_particles::lennard_jones::settings::FluidSettings;
 use orrery_particles::lennard_jones::structure::{Overlap, closest_overlap};
 use thiserror::Error;
 
+use super::minimisation::minimised;
 use crate::case::{Case, FluidCase, FluidStart};
+use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 
 /// Particles closer than this fraction of σ overlap. Their energy is above 16,000 ε.
@@ -23,6 +25,16 @@ const BOX_TOLERANCE: f64 = 1e-5;
 /// Returns a number with up to five digits.
 pub(super) fn rounded(x: f64) -> String {
     short_number(format!("{x:.4e}").parse().unwrap_or(x))
+}
+
+/// Returns the remedy for particles that overlap.
+fn overlap_advice(is_minimised: bool) -> &'static str {
+    match is_minimised {
+        false => "particles.minimise = true moves them apart",
+        true => {
+            "the minimisation did not move them apart, particles at the same place must be moved in the file"
+        }
+    }
 }
 
 /// Reason why particles cannot be simulated.
@@ -50,9 +62,8 @@ pub enum FluidError {
     },
     /// Two particles overlap.
     #[error(
-        "particles {} and {} overlap: their distance is {} and sigma is {}, expected at least half of sigma; \
-         particles.minimise = true moves them apart",
-        ids[0], ids[1], rounded(*distance), rounded(*sigma)
+        "particles {} and {} overlap: their distance is {} and sigma is {}, expected at least half of sigma; {}",
+        ids[0], ids[1], rounded(*distance), rounded(*sigma), overlap_advice(*is_minimised)
     )]
     Overlap {
         /// Identifiers of the particles.
@@ -61,6 +72,21 @@ pub enum FluidError {
         distance: f64,
         /// σ of the pair.
         sigma: f64,
+        /// True after a minimisation.
+        is_minimised: bool,
+    },
+    /// The forces did not fall below the limit within the largest number of steps.
+    #[error(
+        "the minimisation of the energy did not converge in {} steps: the largest force is {} epsilon/sigma, expected \
+         at most {} (particles.minimise_force), and the energy per particle is {} epsilon; a larger \
+         particles.minimise_steps takes it farther",
+        state.steps, rounded(state.largest_force), rounded(*expected), rounded(state.energy)
+    )]
+    NotMinimised {
+        /// Last state.
+        state: MinimiseState,
+        /// Largest force of a minimum.
+        expected: f64,
     },
     /// The minimisation did not separate all particles.
     #[error("the minimisation of the energy failed: {0}")]
@@ -152,13 +178,15 @@ pub enum FluidError {
     SameId(u64),
 }
 
-/// Returns the particles of a case at its start.
+/// Returns the particles of a case at its start. A plan does not minimise their energy. Reports
+/// warnings, and the minimisation, which a request to stop ends with an error.
 pub(super) fn start_particles(
     case: &Case,
     fluid: &FluidCase,
     settings: &FluidSettings,
-    limits: &Limits,
-    warn: &mut dyn FnMut(&str),
+    control: &Control,
+    is_plan: bool,
+    report: &mut dyn FnMut(RunEvent<'_>),
 ) -> Result<FluidParticles, EngineError> {
     let origin = match &fluid.start {
         FluidStart::File { path, .. } => case.folder.join(path).display().to_string(),
@@ -168,9 +196,10 @@ pub(super) fn start_particles(
         |source: FluidError| EngineError::Fluid { origin: origin.clone(), source: Box::new(source) };
     let mut particles = match &fluid.start {
         FluidStart::File { path, dimensions } => {
-            let file = read_fluid(&case.folder.join(path), limits).map_err(EngineError::Input)?;
+            let file = read_fluid(&case.folder.join(path), &control.limits).map_err(EngineError::Input)?;
             for part in &file.ignored {
-                warn(&format!("{origin}: the file has {part}, which are not modelled and are ignored"));
+                let text = format!("{origin}: the file has {part}, which are not modelled and are ignored");
+                report(RunEvent::InputWarning(&text));
             }
             check_units(&file, &case.units).map_err(refused)?;
             particles_of_file(file, fluid, *dimensions).map_err(refused)?
@@ -183,17 +212,17 @@ pub(super) fn start_particles(
         }
     };
     check_box(&particles, settings).map_err(refused)?;
-    if fluid.minimises {
-        let (moved, _) = minimised(particles, settings)
-            .map_err(|exploded| refused(FluidError::Minimisation(exploded.to_string())))?;
-        particles = moved;
+    let is_minimised = fluid.minimises && !is_plan;
+    if is_minimised {
+        particles = minimised(particles, fluid, settings, control, report, &refused)?;
     }
-    if settings.potential.damping == 0.0
+    if (is_minimised || !fluid.minimises)
+        && settings.potential.damping == 0.0
         && let Some(overlap) = closest_overlap(&particles, &settings.potential, OVERLAP)
     {
         let Overlap { particles: pair, distance, sigma } = overlap;
         let ids = pair.map(|k| particles.id[k]);
-        return Err(refused(FluidError::Overlap { ids, distance, sigma }));
+        return Err(refused(FluidError::Overlap { ids, distance, sigma, is_minimised }));
     }
     match fluid.temperature {
         Some(temperature) => {

@@ -1,5 +1,7 @@
 //! A fluid as a system of the engine, on the CPU and on every available device.
 
+use std::time::Instant;
+
 use orrery_device::Device;
 use orrery_device::testing::test_devices_with_f64;
 use orrery_io::Limits;
@@ -7,7 +9,8 @@ use orrery_io::Limits;
 use crate::blocks::Blocks;
 use crate::case::{Case, CaseSource};
 use crate::compute_device::ComputeDevice;
-use crate::control::Control;
+use crate::control::{Control, RunEvent};
+use crate::error::EngineError;
 use crate::system::{SavedSystem, Stamp, System};
 
 const DT: f64 = 0.004;
@@ -182,4 +185,106 @@ fn depths_that_forces_do_not_resolve_are_refused() {
     let error = case("1e-8").unwrap_err();
     assert!(error.contains("epsilon = 1e-8 is below 1e-7 of the largest epsilon, 1, and"), "{error}");
     assert!(case("-1").unwrap_err().contains("epsilon = -1"));
+}
+
+/// Random positions, which overlap.
+const RANDOM: &str = "[particles]\nstart = \"random\"\nn = 300\ndensity = 1.0\n[lennard_jones]\ncutoff = 2.2\n\
+                      [time]\nstep = 0.004\nend = 1\n";
+
+fn start_with(case: &Case, control: &Control, events: &mut Vec<String>) -> Result<System, EngineError> {
+    let selected = ComputeDevice { device: None, reason: None };
+    let started = System::start(case, selected, control, &mut |event| match event {
+        RunEvent::Minimising(status) => events.push(format!("{} {status}", status.state.steps)),
+        RunEvent::Minimised(status) => events.push(format!("end {status}")),
+        _ => {}
+    });
+    started.map(|(_, system)| system)
+}
+
+/// The energy at the start is positive, and at the end that of a dense fluid.
+#[test]
+fn a_minimisation_reports_energy_and_force_and_is_the_same_on_devices() {
+    let case = load(RANDOM, &[]);
+    let mut events = Vec::new();
+    let mut system = start_with(&case, &Control::default(), &mut events).unwrap();
+    assert!(
+        events[0].starts_with("0 energy per particle ") && !events[0].contains("particle -"),
+        "{events:?}"
+    );
+    let last = events.last().unwrap();
+    let energy =
+        last.strip_prefix("end energy per particle ").and_then(|text| text.split_once(" epsilon, largest"));
+    let energy: f64 = energy.unwrap_or_else(|| panic!("{last}")).0.parse().unwrap();
+    assert!((-7.5..-6.0).contains(&energy), "{last}");
+    let at_start = bits(&system);
+    advance(&mut system, 0, 5);
+    let expected = bits(&system);
+    for device in test_devices_with_f64() {
+        let mut other = start(&case, Some(device));
+        assert!(bits(&other) == at_start);
+        advance(&mut other, 0, 5);
+        assert!(bits(&other) == expected);
+    }
+}
+
+#[test]
+fn a_minimisation_is_stopped_by_requests_and_by_the_wall_time() {
+    let case = load(RANDOM, &[]);
+    let message = |control: &Control| {
+        let error = start_with(&case, control, &mut Vec::new()).map(drop).unwrap_err();
+        assert!(!error.is_user_error());
+        error.to_string()
+    };
+    let stopped = Control::default();
+    stopped.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let text = message(&stopped);
+    assert!(text.starts_with("stopped by a signal in the minimisation after 0 steps: energy per "), "{text}");
+    assert!(text.ends_with("; nothing was written, and the same command starts it again"), "{text}");
+    let text = message(&Control { deadline: Some(Instant::now()), ..Control::default() });
+    assert!(text.starts_with("stopped at the wall-time limit in the minimisation after 0 steps"), "{text}");
+    assert!(text.ends_with("and the same command with a longer wall time starts it again"), "{text}");
+}
+
+#[test]
+fn a_minimisation_that_does_not_converge_is_an_error_with_numbers() {
+    let case = load(RANDOM, &["particles.minimise_steps=30", "particles.minimise_force=0.01"]);
+    let text = start_with(&case, &Control::default(), &mut Vec::new()).map(drop).unwrap_err().to_string();
+    let start =
+        "[particles]: the minimisation of the energy did not converge in 30 steps: the largest force is ";
+    assert!(text.starts_with(start), "{text}");
+    for part in ["expected at most 0.01 (particles.minimise_force)", "a larger particles.minimise_steps"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains("particles.minimise = true"));
+}
+
+/// A file with overlapping particles keeps its velocities. Particles at one place have no direction
+/// in which forces could move them, and the advice is not to minimise.
+#[test]
+fn a_minimised_file_keeps_its_velocities() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = |second: &str| {
+        let frame = format!(
+            "2\nLattice=\"9 0 0 0 9 0 0 0 9\" Properties=species:S:1:pos:R:3:velo:R:3\nA 1 1 1 0.5 0 0\n\
+             A {second} 1 1 -0.5 0.25 0\n"
+        );
+        std::fs::write(folder.path().join("a.xyz"), frame).unwrap();
+        let text = "[particles]\nfile = \"a.xyz\"\nminimise = true\nremove_drift = false\n[lennard_jones]\n\
+                    [time]\nstep = 0.001\nend = 1\n";
+        let folder = folder.path().to_owned();
+        Case::load(&CaseSource::Text { label: "file".into(), text: text.into(), folder }, &[]).unwrap()
+    };
+    let System::Fluid(system) = start(&case("1.2"), None) else { unreachable!() };
+    let particles = system.particles().unwrap();
+    assert_eq!((particles.velocity.x, particles.velocity.y), (vec![0.5, -0.5], vec![0.0, 0.25]));
+    let [a, b] = [0, 1].map(|k| particles.bounds.coordinate(0, particles.position[0][k]));
+    assert!((b - a).abs() > 1.05, "{a} {b}");
+    let text =
+        start_with(&case("1"), &Control::default(), &mut Vec::new()).map(drop).unwrap_err().to_string();
+    assert!(
+        text.ends_with(
+            "the minimisation did not move them apart, particles at the same place must be moved in the file"
+        ),
+        "{text}"
+    );
 }

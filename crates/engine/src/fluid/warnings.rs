@@ -12,6 +12,9 @@ use crate::case::{Case, Every, FluidCase, FluidStart, ThermostatCase, Thermostat
 /// Cutoff of a case that gives none.
 const DEFAULT_CUTOFF: f64 = 2.5;
 
+/// Largest force and number of steps of a minimisation, of a case that gives none.
+const DEFAULT_MINIMISATION: (f64, u32) = (1.0, 20_000);
+
 /// Returns a line for each setting that has no effect, with numbers and a remedy.
 pub(super) fn setup_warnings(case: &Case, fluid: &FluidCase, particles: &FluidParticles) -> Vec<String> {
     let mut found = Vec::new();
@@ -23,6 +26,14 @@ pub(super) fn setup_warnings(case: &Case, fluid: &FluidCase, particles: &FluidPa
         found.extend(thermostat_warnings(case, thermostat));
     }
     found.extend(structure_warnings(case, fluid, particles));
+    let limits = (fluid.minimise_force, fluid.minimise_steps);
+    if !fluid.minimises && limits != DEFAULT_MINIMISATION {
+        found.push(format!(
+            "particles.minimise_force = {} and minimise_steps = {} have no effect without particles.minimise = true",
+            short_number(limits.0),
+            limits.1
+        ));
+    }
     found
 }
 
@@ -183,7 +194,8 @@ mod tests {
         let case = Case::load(&source, &sets).unwrap_or_else(|error| panic!("{error}"));
         let Physics::LennardJones(fluid) = &case.physics else { panic!("not a fluid") };
         let settings = fluid.settings(fluid.ensemble(1.0), &case.time);
-        let particles = start_particles(&case, fluid, &settings, &Default::default(), &mut |_| {}).unwrap();
+        let particles =
+            start_particles(&case, fluid, &settings, &Default::default(), false, &mut |_| {}).unwrap();
         setup_warnings(&case, fluid, &particles)
     }
 
@@ -198,6 +210,10 @@ mod tests {
             (&[WARM, "lennard_jones.tail_corrections=true", "particles.sides=open"], "in an open box"),
             (&[WARM, RESCALING, "thermostat.until=2"], "until = 2 is after the end of the run at 1"),
             (&[WARM, RESCALING, "thermostat.time=0.001"], "time = 0.001 is shorter than the step 0.005"),
+            (
+                &[WARM, "particles.minimise_steps=5"],
+                "minimise_steps = 5 have no effect without particles.minimise",
+            ),
             (&[WARM, "structure.radius=2"], "nothing is measured; set structure.every"),
             (&[WARM, "structure.every=0.1", "structure.from=2"], "from = 2 is after the end of the run at 1"),
             (&[WARM, "structure.every=0.5", "structure.from=0.75"], "every = 0.5 is longer than the 0.25"),

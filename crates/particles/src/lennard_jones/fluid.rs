@@ -4,12 +4,12 @@ use orrery_device::Device;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
 
+use super::FluidMeasures;
 use super::device::{DeviceFluid, DeviceFluidError, FluidStrategy};
 use super::ensemble::Ensemble;
 use super::host::HostFluid;
 use super::settings::FluidSettings;
 use super::team::{FluidTeam, TeamFluid};
-use super::{FluidMeasures, Minimised};
 
 /// Particles with their forces, on the CPU, on a device or on several ranks.
 ///
@@ -191,21 +191,3 @@ impl Fluid {
         Self::new_on_team(team, self.particles()?, &self.settings, device)
     }
 }
-
-/// Moves particles to a minimum of the energy on the CPU, with FIRE. See [`HostFluid::minimise`].
-pub fn minimised(
-    particles: FluidParticles,
-    settings: &FluidSettings,
-) -> Result<(FluidParticles, Minimised), super::Exploded> {
-    let potential = &settings.potential;
-    let lightest = settings.mass.iter().copied().fold(f64::INFINITY, f64::min);
-    // A fraction of the time unit of the lightest species.
-    let dt = 0.002 * potential.length_unit() * (lightest / potential.energy_unit()).sqrt();
-    let tolerance = potential.energy_unit() / potential.length_unit();
-    let mut fluid = HostFluid::new(particles, settings);
-    let outcome = fluid.minimise(dt, tolerance, MAX_MINIMISATION_STEPS)?;
-    Ok((fluid.particles(), outcome))
-}
-
-/// Steps after which a minimisation ends. Random liquids need a few hundred.
-const MAX_MINIMISATION_STEPS: u32 = 20_000;

@@ -8,6 +8,7 @@
 //! ranks, the ghosts, are behind its own ones in `order`, `species`, `position` and `upper`. They
 //! exert forces and are not moved here. The other columns end with the own particles.
 
+mod descent;
 mod energies;
 mod motion;
 mod records;
@@ -21,7 +22,6 @@ use rayon::prelude::*;
 use super::arithmetic::{EnergyArithmetic, PairArithmetic, force_quantum, upper_half};
 use super::cells::{CellGrid, sort_by_cell};
 use super::forces::{ForceProblem, double_forces, single_forces};
-use super::minimise::ForceSums;
 use super::neighbours::{NeighbourLists, SortedParticles};
 use super::settings::{FluidSettings, PairPrecision};
 
@@ -288,39 +288,6 @@ impl HostFluid {
         self.single = PairArithmetic::new(&self.settings.potential, &self.bounds);
         self.energies = EnergyArithmetic::new(&self.settings.potential, &self.bounds);
         self.update_upper();
-    }
-
-    /// Returns sums over the forces, one particle after another.
-    pub(super) fn force_sums(&self) -> ForceSums {
-        let unit = self.force_unit();
-        let mut sums = ForceSums { largest: 0.0, power: 0.0, force2: 0.0, velocity2: 0.0 };
-        for (force, velocity) in self.force.iter().zip(&self.velocity) {
-            for (&force, &v) in force.iter().zip(velocity) {
-                let f = force as f64 * unit;
-                sums.largest = sums.largest.max(f.abs());
-                sums.power += f * v;
-                sums.force2 += f * f;
-                sums.velocity2 += v * v;
-            }
-        }
-        sums
-    }
-
-    /// Changes velocities: v ← `keep` v + `towards` f.
-    pub(super) fn mix_velocities(&mut self, keep: f64, towards: f64) {
-        let factor = towards * self.force_unit();
-        for (velocity, force) in self.velocity.iter_mut().zip(&self.force) {
-            velocity.par_iter_mut().zip(force).with_min_len(CHUNK).for_each(|(v, &force)| {
-                *v = keep * *v + factor * force as f64;
-            });
-        }
-    }
-
-    /// Limits the components of all velocities.
-    pub(super) fn limit_velocities(&mut self, largest: f64) {
-        for velocity in &mut self.velocity {
-            velocity.par_iter_mut().with_min_len(CHUNK).for_each(|v| *v = v.clamp(-largest, largest));
-        }
     }
 }
 

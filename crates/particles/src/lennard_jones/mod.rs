@@ -34,11 +34,11 @@ mod team;
 use thiserror::Error;
 
 pub use device::{DeviceFluid, DeviceFluidError, FluidStrategy, UnsupportedFluid};
-pub use fluid::{Fluid, minimised};
+pub use fluid::Fluid;
 pub use follow::follow;
 pub use host::HostFluid;
 use host::Motion;
-pub use minimise::Minimised;
+pub use minimise::{MinimiseEnd, MinimiseLimits, MinimiseState, Minimiser};
 pub use team::FluidTeam;
 
 use settings::FluidSettings;

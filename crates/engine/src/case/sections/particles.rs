@@ -141,7 +141,21 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 "minimise",
                 Kind::Boolean,
                 "true for random positions, otherwise false",
-                "Whether the energy is minimised before the start, for example because particles overlap.",
+                "Whether the energy is minimised before the start, for example because particles overlap. It runs on \
+                 the CPU. A run that is stopped there starts it again.",
+            ),
+            key(
+                "minimise_force",
+                number(Range::Positive),
+                "1",
+                "Largest component of a force at the end of the minimisation, in units of the largest epsilon and \
+                 sigma.",
+            ),
+            key(
+                "minimise_steps",
+                Kind::Integer { least: 1, most: u32::MAX as u64 },
+                "20000",
+                "Largest number of steps of the minimisation. The run ends with an error if they are not enough.",
             ),
             key(
                 "remove_drift",
@@ -205,6 +219,8 @@ pub(in crate::case) struct ParticlesSettings {
     pub temperature: Option<f64>,
     pub seed: u64,
     pub minimises: bool,
+    pub minimise_force: f64,
+    pub minimise_steps: u32,
     pub removes_drift: bool,
 }
 
@@ -218,6 +234,8 @@ pub(in crate::case) fn read_particles(section: &Section<'_>) -> ParticlesSetting
         temperature: section.quantity_if_given("temperature"),
         seed: section.integer("seed"),
         minimises: section.boolean("minimise"),
+        minimise_force: section.number("minimise_force"),
+        minimise_steps: section.integer("minimise_steps") as u32,
         removes_drift: section.boolean("remove_drift"),
     };
     let selected = match (section.has_key("start"), section.has_key("file")) {
@@ -274,6 +292,8 @@ pub(in crate::case) fn write_particles(w: &mut SectionWriter<'_>, fluid: &FluidC
     }
     w.integer("seed", fluid.seed);
     w.boolean("minimise", fluid.minimises);
+    w.number("minimise_force", fluid.minimise_force);
+    w.integer("minimise_steps", fluid.minimise_steps.into());
     w.boolean("remove_drift", fluid.removes_drift);
     match fluid.start {
         FluidStart::Lattice { lattice, cells, density, sides } => {
