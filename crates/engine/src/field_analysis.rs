@@ -347,6 +347,22 @@ mod tests {
         assert_eq!((rows[0].labels.time, rows[0].heat, rows[1].labels.time), (None, None, Some(1.0)));
     }
 
+    /// Three columns of 0.5 x 0.5 with half weight on the edges: those of the region have 4.
+    #[test]
+    fn the_heat_of_a_run_has_its_heat_capacity() {
+        let folder = tempfile::tempdir().unwrap();
+        let snapshots = folder.path().join("snapshots");
+        std::fs::create_dir(&snapshots).unwrap();
+        let case = "grid = { nx = 3, ny = 3, hx = 0.5, hy = 0.25 }\ninitial.state = \"uniform\"\n\
+                    time = { step = 0.001, end = 1 }\nheat.heat_capacity = 2\nheat.region = [{ shape = \
+                    \"rectangle\", x = 0, y = 0, width = 0.1, height = 1, heat_capacity = 4 }]\n";
+        std::fs::write(folder.path().join("case.toml"), case).unwrap();
+        let path = snapshots.join("snapshot.npy");
+        write_field_npy(&path, &GRID, FieldValues::Single(&[3.0; 9])).unwrap();
+        let row = analyze_fields(&[path], &Limits::unbounded()).unwrap().remove(0);
+        assert_eq!((row.heat, row.has_heat_capacity), (Some(3.0 * 0.5 * 0.5 * (2.0 + 2.0 + 1.0)), true));
+    }
+
     #[test]
     fn bodies_and_fields_are_not_mixed() {
         let paths = ["a.npy", "b.hdf5"].map(PathBuf::from);

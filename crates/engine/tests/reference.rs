@@ -68,7 +68,7 @@ fn plates(folder: &Path) -> Vec<String> {
         |rest: &str| format!("grid = {{ nx = 9, ny = 9, hx = 1 }}\ntime = {{ step = 0.1, end = 1 }}\n{rest}");
     let region = |shape: &str| {
         format!(
-            "heat.region = [{{ x = 1, y = 1, conductivity = 2, source = 1, {shape} }}]\ninitial.image = \"start.png\""
+            "heat.region = [{{ x = 1, y = 1, conductivity = 2, heat_capacity = 3, source = 1, {shape} }}]\ninitial.image = \"start.png\""
         )
     };
     let mut cases = vec![
@@ -76,7 +76,8 @@ fn plates(folder: &Path) -> Vec<String> {
         plate(&(edges("profile = [1, 2]") + &region("shape = \"rectangle\", width = 1, height = 1"))),
         plate(&(edges("file = \"edge.npy\"") + "heat.stop_range = 1\ninitial.file = \"k.npy\"")),
         plate(
-            "heat.conductivity_file = \"k.npy\"\nheat.source_file = \"k.npy\"\ninitial.state = \"uniform\"",
+            "heat.conductivity_file = \"k.npy\"\nheat.heat_capacity_file = \"k.npy\"\n\
+             heat.source_file = \"k.npy\"\ninitial.state = \"uniform\"",
         ),
     ];
     for state in ["sine-mode", "hot-spot", "checkerboard"] {

@@ -14,7 +14,7 @@ use crate::case::{
     Region, StopRange,
 };
 use crate::compute_device::ComputeDevice;
-use crate::control::Control;
+use crate::control::{Control, RunEvent};
 use crate::system::{Dynamics, Row, SavedSystem, SnapshotLabels, Stamp, System};
 
 const DT: f64 = 1e-4;
@@ -326,6 +326,41 @@ fn the_base_temperature_is_part_of_a_checkpoint() {
     for values in [vec![], vec![1.0; 2], vec![f64::NAN], vec![f64::INFINITY], vec![0.1]] {
         let message = restore(with_base(values)).map(|_| ()).unwrap_err();
         assert!(message.starts_with("checkpoint: base: "), "{message}");
+    }
+}
+
+/// A poor conductor between 300 and an edge at 0. A step should change it by 1e-9, and f32 rounds by
+/// 1.8e-5.
+#[test]
+fn a_run_that_single_precision_cannot_follow_is_announced_and_noticed() {
+    let cold = EdgeCondition::Fixed(EdgeProfile::Constant(0.0));
+    let initial = InitialState::Formula(InitialField::Uniform { value: 300.0 });
+    let conductivity = NodeValues::Uniform(1e-9);
+    for (precision, is_warned) in [(Precision::Single, true), (Precision::Double, false)] {
+        let mut heat = HeatCase {
+            initial: initial.clone(),
+            conductivity: conductivity.clone(),
+            ..warm_plate(precision)
+        };
+        heat.edges[0] = cold.clone();
+        let mut case = case_of(&heat);
+        case.time.end = 1e6;
+        let selected = ComputeDevice { device: None, reason: None };
+        let mut warnings = Vec::new();
+        let mut report = |event: RunEvent<'_>| {
+            if let RunEvent::InputWarning(text) = event {
+                warnings.push(text.to_owned());
+            }
+        };
+        let (_, system) = System::start(&case, selected, &Control::default(), &mut report).unwrap();
+        let noticed = system.resolution_warning().unwrap();
+        assert_eq!((warnings.len(), noticed.is_some()), (usize::from(is_warned), is_warned), "{warnings:?}");
+        assert!(
+            warnings.iter().all(|text| text.contains("temperature differences by up to 100%")),
+            "{warnings:?}"
+        );
+        let text = noticed.unwrap_or_default();
+        assert!(!is_warned || text.contains("rounded by up to 1.8e-5;"), "{text}");
     }
 }
 

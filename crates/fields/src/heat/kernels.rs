@@ -135,18 +135,20 @@ pub fn update_variable<V: Vector>(
     }
 }
 
-/// Computes the heat that the nodes of row j gain through their faces, divided by the smallest heat
-/// capacity, from the rows j − 1, j and j + 1.
+/// Updates row j from the rows j − 1, j and j + 1, with a conductivity per face and w = c_min/c per
+/// node. `source` is the row of the source, and is not read without `HAS_SOURCE`.
 #[inline(always)]
-pub fn heat_gain<V: Vector>(
+pub fn update_with_capacity<V: Vector, const HAS_SOURCE: bool>(
     coefficients: StepCoefficients<V::Scalar>,
     rows: [&[V::Scalar]; 3],
     faces: FaceRows<V::Scalar>,
-    gain: &mut [V::Scalar],
+    [capacity_ratio, source]: [&[V::Scalar]; 2],
+    out: &mut [V::Scalar],
     first: usize,
     n: usize,
 ) {
     let (c_x, c_y) = (V::splat(coefficients.x), V::splat(coefficients.y));
+    let dt = V::splat(coefficients.dt);
     let [south, row, north] = rows;
     let west = row[first - 1..][..n].chunks_exact(V::LANES);
     let centre = row[first..][..n].chunks_exact(V::LANES);
@@ -157,33 +159,25 @@ pub fn heat_gain<V: Vector>(
     let k_east = faces.east[first..][..n].chunks_exact(V::LANES);
     let k_south = faces.south[first..][..n].chunks_exact(V::LANES);
     let k_north = faces.north[first..][..n].chunks_exact(V::LANES);
-    let gain = gain[first..][..n].chunks_exact_mut(V::LANES);
+    let ratio = capacity_ratio[first..][..n].chunks_exact(V::LANES);
+    let source = source[first..][..n].chunks_exact(V::LANES);
+    let out = out[first..][..n].chunks_exact_mut(V::LANES);
     let state = west.zip(centre).zip(east).zip(south).zip(north);
     let faces = k_west.zip(k_east).zip(k_south).zip(k_north);
-    for ((((((w, u), e), s), n), (((k_w, k_e), k_s), k_n)), gain) in state.zip(faces).zip(gain) {
+    let nodes = ratio.zip(source).zip(out);
+    for ((((((w, u), e), s), n), (((k_w, k_e), k_s), k_n)), ((ratio, source), out)) in
+        state.zip(faces).zip(nodes)
+    {
         let u = V::load(u);
         let from_west = V::load(k_w).mul(V::load(w).sub(u));
         let f_x = V::load(k_e).fused_mul_add(V::load(e).sub(u), from_west);
         let from_south = V::load(k_s).mul(V::load(s).sub(u));
         let f_y = V::load(k_n).fused_mul_add(V::load(n).sub(u), from_south);
-        c_x.fused_mul_add(f_x, c_y.mul(f_y)).store(gain);
-    }
-}
-
-/// Replaces the heat that the nodes of a row gain, in `gain`, by their new temperatures u + w ×
-/// gain.
-#[inline(always)]
-pub fn add_gain<V: Vector>(
-    capacity_ratio: &[V::Scalar],
-    row: &[V::Scalar],
-    gain: &mut [V::Scalar],
-    first: usize,
-    n: usize,
-) {
-    let ratio = capacity_ratio[first..][..n].chunks_exact(V::LANES);
-    let row = row[first..][..n].chunks_exact(V::LANES);
-    for ((w, u), gain) in ratio.zip(row).zip(gain[first..][..n].chunks_exact_mut(V::LANES)) {
-        V::load(w).fused_mul_add(V::load(gain), V::load(u)).store(gain);
+        let mut gain = c_x.fused_mul_add(f_x, c_y.mul(f_y));
+        if HAS_SOURCE {
+            gain = dt.fused_mul_add(V::load(source), gain);
+        }
+        V::load(ratio).fused_mul_add(gain, u).store(out);
     }
 }
 

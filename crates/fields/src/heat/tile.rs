@@ -386,18 +386,21 @@ fn update_row<V: Vector<Scalar = R>, R: Scalar>(
             north: workspace.faces_y.row(faces_north),
         };
         if plate.capacity_ratio.is_some() {
-            kernels::heat_gain::<V>(pass.coefficients, rows, faces, new, first, n);
+            let (c, ratio) = (pass.coefficients, workspace.capacity_ratio.row(j));
+            if plate.source.is_some() {
+                let nodes = [ratio, workspace.source.row(j)];
+                kernels::update_with_capacity::<V, true>(c, rows, faces, nodes, new, first, n);
+            } else {
+                kernels::update_with_capacity::<V, false>(c, rows, faces, [ratio; 2], new, first, n);
+            }
         } else {
             kernels::update_variable::<V>(pass.coefficients, rows, faces, new, first, n);
         }
     } else {
         kernels::update_uniform::<V, false>(pass.coefficients, rows, new, first, n);
     }
-    if plate.source.is_some() {
+    if plate.source.is_some() && plate.capacity_ratio.is_none() {
         kernels::add_source::<V>(pass.coefficients.dt, workspace.source.row(j), new, first, n);
-    }
-    if plate.capacity_ratio.is_some() {
-        kernels::add_gain::<V>(workspace.capacity_ratio.row(j), old.row(j), new, first, n);
     }
     restore_fixed_columns(plate, tile, old.row(j), new);
     set_ghost_columns(plate, tile, j, new);

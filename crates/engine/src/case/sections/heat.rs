@@ -17,7 +17,9 @@ const PRECISIONS: &Words<Precision> = &[
     (
         Precision::Single.as_str(),
         Precision::Single,
-        "f32: half of the memory, and twice as fast. The state is stored as differences from a base temperature",
+        "f32: half of the memory, and twice as fast. The state is stored as differences from a base temperature. Each \
+         step rounds them by up to 6e-8 of the largest, and errors add up until the slowest mode has decayed, to \
+         about 1% of it on 900² nodes between fixed edges. Snapshots have temperatures in f32",
     ),
 ];
 
