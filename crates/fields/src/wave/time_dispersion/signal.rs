@@ -4,7 +4,6 @@ use std::f64::consts::PI;
 use std::sync::{Arc, OnceLock};
 
 use orrery_model::wave::Wavelet;
-use rayon::prelude::*;
 
 use super::TimeDispersion;
 use super::bessel::{LANES, bessel_rows, order_count};
@@ -113,7 +112,8 @@ impl Correction {
     }
 }
 
-/// Returns g_n for n = first … end − 1.
+/// Returns g_n for n = first … end − 1. Does not use Rayon: while a worker waits for its parts it may
+/// execute another rank, which would wait for the same block.
 fn corrected_block(wavelet: &Wavelet, dt: f64, first: usize, end: usize) -> Vec<f64> {
     let last_of_wavelet = wavelet.last_time().map_or(f64::INFINITY, |time| (time / dt).ceil());
     let last = (taper_end(end - 1) as usize).min(last_of_wavelet.max(0.0) as usize);
@@ -127,10 +127,9 @@ fn corrected_block(wavelet: &Wavelet, dt: f64, first: usize, end: usize) -> Vec<
         }
         sums
     };
-    let chunks: Vec<Vec<f64>> = (from..last / CHUNK + 1).into_par_iter().map(chunk).collect();
     let mut values = vec![0.0; end - first];
-    for chunk in chunks {
-        values.iter_mut().zip(chunk).for_each(|(value, sum)| *value += sum);
+    for sums in (from..last / CHUNK + 1).map(chunk) {
+        values.iter_mut().zip(sums).for_each(|(value, sum)| *value += sum);
     }
     if first == 0 {
         values[0] = 0.5 * wavelet.at(0.0);

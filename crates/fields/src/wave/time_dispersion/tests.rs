@@ -1,5 +1,9 @@
 //! Corrections of single oscillators against exact solutions.
 
+use std::sync::{Mutex, Once, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
 use std::f64::consts::PI;
 
 use orrery_model::wave::Wavelet;
@@ -149,4 +153,23 @@ fn truncated_traces_keep_their_length() {
     assert!((0..COUNT - 22).all(|n| difference(n) < 1e-3));
     assert!((0..COUNT).all(|n| difference(n) < 0.05));
     assert!((0..COUNT - 60).all(|n| difference(n) < 1e-9));
+}
+
+/// The workers of Rayon step runs, and wait for the output threads that call this function. So it
+/// must not wait for a worker.
+#[test]
+fn traces_are_corrected_while_all_workers_wait() {
+    let traces: Vec<Vec<f64>> = (0..5).map(|k| (0..3000).map(|n| f64::from(n * k % 17)).collect()).collect();
+    let (sender, receiver) = mpsc::channel();
+    let receiver = Mutex::new(receiver);
+    let corrected = OnceLock::new();
+    let start = Once::new();
+    rayon::broadcast(|_| {
+        let (traces, sender) = (traces.clone(), sender.clone());
+        start.call_once(|| drop(thread::spawn(move || sender.send(corrected_traces(&traces)))));
+        corrected.get_or_init(|| receiver.lock().unwrap().recv_timeout(Duration::from_secs(60)));
+    });
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let expected = pool.install(|| corrected_traces(&traces));
+    assert_eq!(corrected.get(), Some(&Ok(expected)));
 }
