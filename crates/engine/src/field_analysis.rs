@@ -73,9 +73,9 @@ pub struct FieldRow {
     pub largest_node: Vec<usize>,
     /// Coordinates of `largest_node`, if they are known.
     pub largest_position: Option<Vec<f64>>,
-    /// Integral of temperature × heat capacity over the plate. Nodes on an edge count half, unless it is known to be periodic.
-    /// `None` for a volume, for a model, in a run of another physics than heat, and if the spacing
-    /// or the heat capacity is unknown.
+    /// Integral of temperature × heat capacity over the plate. Nodes on an edge count half, unless
+    /// it is known to be periodic. `None` for a volume, for a model, in a run of another physics
+    /// than heat, and if the spacing or the heat capacity is unknown.
     pub heat: Option<f64>,
     /// Whether `heat` has the unit of an energy, and not that of a temperature times an area.
     pub has_heat_capacity: bool,
@@ -167,8 +167,8 @@ pub fn analyze_model(path: &Path, model: FieldFile) -> Result<FieldRow, EngineEr
     measure(path, model, &RunOfFolder { labels: None, fields: RunFields::Other })
 }
 
-/// Adds the spacing and the unit that the run of a file has in its case. The file must be a snapshot in
-/// the folder of the run, with the nodes of its case.
+/// Adds the spacing and the unit that the run of a file has in its case. The file must be a
+/// snapshot in the folder of the run, with the nodes of its case.
 pub fn add_labels_of_run(path: &Path, field: &mut FieldFile, limits: &Limits) {
     let run = RunOfFolder::find(path.parent().unwrap_or(Path::new("")), limits);
     if let Some(grid) = run.fields.grid(field.data.nodes) {

@@ -1,8 +1,8 @@
 //! Checkpoints of earlier versions: each can still be read and resumed. `golden/` contains one
 //! small file per version of the layout. It was written by that version and is never written again.
 //! `golden/finished` contains the files of a finished run from before checkpoints named a physics.
-//! `golden/raw-waves` has the checkpoint of a run of waves from before seismograms were corrected, and
-//! the seismograms of that version at a later end.
+//! `golden/raw-waves` has the checkpoint of a run of waves from before seismograms were corrected,
+//! and the seismograms of that version at a later end.
 
 use std::fs;
 use std::path::{Path, PathBuf};

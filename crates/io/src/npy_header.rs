@@ -9,7 +9,7 @@ use crate::text::{MAX_QUOTED_CHARS, shorten_for_message};
 /// Largest number of dimensions, as in numpy.
 const MAX_DIMENSIONS: usize = 64;
 
-/// What was found in a header, and what was expected.
+/// Found and expected content of a header.
 pub type HeaderFault = (String, &'static str);
 
 /// Content of a header.

@@ -132,8 +132,8 @@ pub unsafe trait SingleVector: Vector<Scalar = f32> {
     /// # Safety
     /// The first `LANES` indices must be below `others.len()`, which must be below 2³¹.
     unsafe fn gathered_difference(own: i32, others: &[i32], indices: &[u32]) -> Self;
-    /// Returns the first `LANES` numbers of `others` minus `own`. The differences are rounded to f64
-    /// and then to f32. Panics if there are fewer numbers.
+    /// Returns the first `LANES` numbers of `others` minus `own`. The differences are rounded to
+    /// f64 and then to f32. Panics if there are fewer numbers.
     fn from_differences(others: &[f64], own: f64) -> Self;
     /// Adds `self`, rounded to the nearest integers and halves to even ones. The sums wrap around.
     /// All lanes must be between -2³¹ and 2³¹.

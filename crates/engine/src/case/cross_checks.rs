@@ -58,8 +58,8 @@ impl Sections<'_> {
         self.check_count(case, &self.checkpoint, "every", every, MAX_FILES, "checkpoints");
     }
 
-    /// Sets the keys that a resumed run of an earlier version does not have to their meaning in that
-    /// version.
+    /// Sets the keys that a resumed run of an earlier version does not have to their meaning in
+    /// that version.
     pub fn keep_earlier_defaults(&self, case: &mut Case, run_start: RunStart) {
         if let (PhysicsSections::Wave { wave, .. }, Physics::Wave(given), RunStart::Resumed) =
             (&self.physics, &mut case.physics, run_start)

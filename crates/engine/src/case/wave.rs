@@ -250,8 +250,8 @@ impl WaveCase {
 }
 
 impl Case {
-    /// Leaves the error in time as it is if the run of a resumed case has no setting for it: the run
-    /// started before there was one.
+    /// Leaves the error in time as it is if the run of a resumed case has no setting for it: the
+    /// run started before there was one.
     pub(crate) fn keep_time_dispersion_of(&mut self, run: &Self) {
         if let (Physics::Wave(wave), Some(run)) = (&mut self.physics, run.wave())
             && run.time_dispersion.is_none()

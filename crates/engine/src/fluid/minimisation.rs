@@ -1,4 +1,5 @@
-//! Minimisation of the energy at the start of a run: on the CPU of rank 0, before there is a folder.
+//! Minimisation of the energy at the start of a run: on the CPU of rank 0, before there is a
+//! folder.
 
 use std::time::{Duration, Instant};
 

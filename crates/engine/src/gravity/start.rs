@@ -139,7 +139,7 @@ pub fn resolution_warning(position: &Vec3s, settings: &GravitySettings) -> Optio
 /// Distance of an outlier, in units of that within which 99% of the bodies are.
 const OUTLIER_DISTANCE: f64 = 100.0;
 
-/// Returns a warning of one line if so many bodies share cells of the finest level that the tree is
+/// Returns a warning of one line if bodies that share cells of the finest level make the tree
 /// clearly slower.
 pub(super) fn crowding_warning(particles: &Particles) -> Option<String> {
     let Crowding { bodies, largest, cell_side, pairs_per_body, farthest, distance, most } =

@@ -1,4 +1,5 @@
-//! Warnings about regions of a plate without nodes, and about a check of the end that never happens.
+//! Warnings about regions of a plate without nodes, and about a check of the end that never
+//! happens.
 
 use orrery_model::grid::{Grid, RegionShape};
 use orrery_particles::settings::StepChoice;

@@ -124,8 +124,8 @@ fn drift(known: KnownError) -> Option<Drift> {
     }
 }
 
-/// Returns (Q − Q₀ − rate (t − t₀)) / (heat capacity of the plate × largest temperature), where Q is
-/// the heat content. The rate of fluxes and sources is constant.
+/// Returns (Q − Q₀ − rate (t − t₀)) / (heat capacity of the plate × largest temperature), where Q
+/// is the heat content. The rate of fluxes and sources is constant.
 fn balance_error(total_heat_capacity: f64, first: &Row, last: &Row) -> f64 {
     let [a, b] = [first, last].map(HeatMeasures::from_row);
     let gained = (a.fluxes.iter().sum::<f64>() + a.sources) * (last.time - first.time);

@@ -2,14 +2,15 @@
 //!
 //! Each step rounds the new temperature of a node by up to ε = 2⁻²⁴ of its difference from the base
 //! temperature. A smaller change is lost. Where all nodes are rounded in the same direction, the
-//! errors add up to n ε in n steps. In the slowest mode of the plate, which decays by λ dt per step,
-//! they cannot exceed ε/(λ dt). The error relative to the largest difference is therefore at most
+//! errors add up to n ε in n steps. In the slowest mode of the plate, which decays by λ dt per
+//! step, they cannot exceed ε/(λ dt). The error relative to the largest difference is therefore at
+//! most
 //!
 //!   ε min(n, 1/(λ dt))
 //!
 //! λ dt falls with the square of the number of nodes along an edge. On a square of 1000² nodes with
-//! fixed edges and `step = "auto"` it is 4.4e-6, and the bound is 1.3%. The error of a rod between 0
-//! and 100 in its steady state was 55% of the bound for 200, 400 and 800 nodes.
+//! fixed edges and `step = "auto"` it is 4.4e-6, and the bound is 1.3%. The error of a rod between
+//! 0 and 100 in its steady state was 55% of the bound for 200, 400 and 800 nodes.
 
 use std::f64::consts::PI;
 
@@ -27,7 +28,7 @@ const EPSILON: f64 = 0.5 * f32::EPSILON as f64;
 /// Relative error above which a run gets a warning.
 const LARGEST_ERROR: f64 = 0.01;
 
-/// What the errors of rounding depend on.
+/// Quantities that determine the errors of rounding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RoundingScale {
     dt: f64,
@@ -111,7 +112,8 @@ fn slowest_rate(problem: &HeatProblem) -> f64 {
         HeatCapacity::Field(c) => c.iter().sum::<f64>() / c.len() as f64,
     };
     let is_fixed = |edge| boundaries.on(edge).is_fixed();
-    // Half waves between the edges of the slowest mode, and of the slowest one that is not constant.
+    // Half waves between the edges of the slowest mode, and of the slowest one that is not
+    // constant.
     let half_waves = |[first, last]: [Edge; 2]| match (boundaries.on(first), is_fixed(first), is_fixed(last))
     {
         (Boundary::Periodic, ..) => [0.0, 2.0],

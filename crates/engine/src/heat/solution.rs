@@ -1,7 +1,8 @@
 //! The known solution of a sine mode between cold edges.
 //!
 //! With u = A sin(mπx/Lx) sin(nπy/Ly) at the start, edges fixed at 0 and a uniform diffusivity k
-//! (conductivity by heat capacity), the solution is u exp(−k π² (m²/Lx² + n²/Ly²) t). The scheme multiplies u in each step of length dt by
+//! (conductivity by heat capacity), the solution is u exp(−k π² (m²/Lx² + n²/Ly²) t). The scheme
+//! multiplies u in each step of length dt by
 //!
 //!   1 − 4 dt k (sin²(mπ hx/2Lx)/hx² + sin²(nπ hy/2Ly)/hy²)
 //!

@@ -38,8 +38,8 @@ fn read_problem(case: &Case, heat: &HeatCase, files: &InputFiles) -> Result<Heat
         .map_err(|error| refused(&inputs, heat, error))
 }
 
-/// Returns the longest stable step of a case, whatever its step is. It depends on conductivity, heat
-/// capacity and the kinds of the edges, so no other file is read.
+/// Returns the longest stable step of a case, whatever its step is. It depends on conductivity,
+/// heat capacity and the kinds of the edges, so no other file is read.
 pub fn max_stable_step(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<f64, EngineError> {
     let files = InputFiles::new(limits);
     let inputs = Inputs { folder: &case.folder, grid: &heat.grid, files: &files };

@@ -329,7 +329,8 @@ fn the_base_temperature_is_part_of_a_checkpoint() {
     }
 }
 
-/// A poor conductor between 300 and an edge at 0. A step should change it by 1e-9, and f32 rounds by
+/// A poor conductor between 300 and an edge at 0. A step should change it by 1e-9, and f32 rounds
+/// by
 /// 1.8e-5.
 #[test]
 fn a_run_that_single_precision_cannot_follow_is_announced_and_noticed() {

@@ -143,7 +143,8 @@ impl State {
         files
     }
 
-    /// Returns true if a run of `system` can have written this state with these `columns` at `time`.
+    /// Returns true if a run of `system` can have written this state with these `columns` at
+    /// `time`.
     pub fn is_valid(&self, case: &Case, system: &System, columns: &Blocks, time: f64) -> bool {
         let pictures = &self.pictures;
         let is_past = |earlier: f64| is_earlier(earlier, time);

@@ -5,8 +5,8 @@
 //! differences from a base temperature have smaller rounding errors the closer the plate is to the
 //! base. The base is the temperature that the plate approaches, as far as that is known:
 //!
-//! - With fixed edges, the middle between the smallest and the largest of their values, or 0 if 0 is
-//!   between them.
+//! - With fixed edges, the middle between the smallest and the largest of their values, or 0 if 0
+//!   is between them.
 //! - Otherwise the mean of the initial state, weighted with the heat capacity.
 //!
 //! It depends on the problem and the initial state only, so it is the same for any number of ranks.

@@ -268,8 +268,8 @@ fn split_rows<'a, R>(
     RowParts { ghosts: [below, above], borders: [low, high], interior: middle }
 }
 
-/// Upper bound of the memory of a thread: rows of 17 levels, and of conductivities, heat capacities and
-/// sources.
+/// Upper bound of the memory of a thread: rows of 17 levels, and of conductivities, heat capacities
+/// and sources.
 const WORKSPACE_BYTES: u64 = 1 << 20;
 
 /// Partial results per row: two registers of eight f64.

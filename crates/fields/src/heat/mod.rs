@@ -9,8 +9,8 @@
 //!   u' = fma(r_x, lap_x, fma(r_y, lap_y, u))
 //!
 //! With a conductivity per node, stored as ρ = 1/k, the conductivity of the face between nodes a
-//! and b is the harmonic mean k_ab = 2/(ρ_a + ρ_b). It is exact for layered media. c_x = dt/(c hx²),
-//! c_y = dt/(c hy²):
+//! and b is the harmonic mean k_ab = 2/(ρ_a + ρ_b). It is exact for layered media. c_x = dt/(c
+//! hx²), c_y = dt/(c hy²):
 //!
 //!   f_x = fma(k_E, u_E − u, k_W (u_W − u)),  f_y = fma(k_N, u_N − u, k_S (u_S − u))
 //!   u' = fma(c_x, f_x, fma(c_y, f_y, u))

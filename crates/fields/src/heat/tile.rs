@@ -282,8 +282,9 @@ fn store_row<V: Vector<Scalar = R>, R: Scalar>(
     }
 }
 
-/// Copies row `j` of the old state into level 0, the heat capacity and the source. Computes the conductivities of the
-/// faces of the row and, unless it is the first one, of those between rows j − 1 and j.
+/// Copies row `j` of the old state into level 0, the heat capacity and the source. Computes the
+/// conductivities of the faces of the row and, unless it is the first one, of those between rows j
+/// − 1 and j.
 #[inline(always)]
 fn load_row<V: Vector<Scalar = R>, R: Scalar>(
     pass: &Pass<R>,

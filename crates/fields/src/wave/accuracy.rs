@@ -10,8 +10,8 @@
 //! divided by f in two dimensions.
 //!
 //! c is the smallest velocity, h the largest spacing, and T the time of the longest direct path, at
-//! most the time from the main part of the wavelet to the end of the run. Other directions and media
-//! have smaller errors. Reflected waves have longer paths.
+//! most the time from the main part of the wavelet to the end of the run. Other directions and
+//! media have smaller errors. Reflected waves have longer paths.
 
 use std::f64::consts::PI;
 
@@ -31,8 +31,8 @@ pub struct WaveAccuracy {
     pub points_per_wavelength: f64,
     /// Length of the path.
     pub path: f64,
-    /// Largest spacing with an error of at most the limit of [`WaveAccuracy::estimate`], with a step
-    /// that is shorter by the same factor. At most the spacing of the grid.
+    /// Largest spacing with an error of at most the limit of [`WaveAccuracy::estimate`], with a
+    /// step that is shorter by the same factor. At most the spacing of the grid.
     pub spacing: f64,
     /// Error with order 8, and with corrected traces.
     pub with_order_8: f64,
@@ -53,12 +53,12 @@ struct Propagation {
 }
 
 impl WaveAccuracy {
-    /// Estimates the errors of a run with steps of length `dt` until `end`. `slowest` is the smallest
-    /// velocity of waves, which is larger than that of the problem if it has walls. Returns the
-    /// largest error of all sources, `None` if no source emits waves before the end.
+    /// Estimates the errors of a run with steps of length `dt` until `end`. `slowest` is the
+    /// smallest velocity of waves, which is larger than that of the problem if it has walls.
+    /// Returns the largest error of all sources, `None` if no source emits waves before the end.
     ///
-    /// Without receivers the path ends at the farthest corner of the grid, and has the error in time:
-    /// fields are not corrected.
+    /// Without receivers the path ends at the farthest corner of the grid, and has the error in
+    /// time: fields are not corrected.
     pub fn estimate(problem: &WaveProblem, dt: f64, end: f64, slowest: f64, limit: f64) -> Option<Self> {
         let mut found: Option<Self> = None;
         let mut previous: Option<(&Wavelet, f64)> = None;
@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn orders_have_the_errors_of_runs() {
-        // The errors of runs of 10 points over 10 wavelengths with automatic steps: 87%, 34%, 43% and
-        // 41%.
+        // The errors of runs of 10 points over 10 wavelengths with automatic steps: 87%, 34%, 43%
+        // and 41%.
         let errors = [2, 4, 6, 8].map(|order| ricker(order, 10.0, 10.0, TimeDispersion::Raw).error);
         println!("{errors:?}");
         for (error, measured) in errors.into_iter().zip([0.87, 0.34, 0.43, 0.41]) {

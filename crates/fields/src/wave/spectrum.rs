@@ -18,8 +18,8 @@ const RICKER_LINES: usize = 120;
 /// Samples of a segment of a sampled wavelet, and its most segments.
 const SEGMENT: usize = 512;
 const MOST_SEGMENTS: usize = 64;
-/// Share of the power above the largest frequency of a sampled wavelet. A Ricker wavelet has the same
-/// share above 2.5 times its frequency.
+/// Share of the power above the largest frequency of a sampled wavelet. A Ricker wavelet has the
+/// same share above 2.5 times its frequency.
 const SHARE_ABOVE: f64 = 1.4e-4;
 
 /// Returns the spectrum of a wavelet and its largest frequency. `None` if all values are zero.

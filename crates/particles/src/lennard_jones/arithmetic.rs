@@ -3,8 +3,9 @@
 //! A term depends only on the two stored positions, the box and the species. Every operation is
 //! rounded once, in the order of [`PairConstants::term`], on every processor. Terms are then
 //! rounded to multiples of 2^-[`force_bits`](PairArithmetic::force_bits) and summed as integers. A
-//! sum of integers does not depend on its order. So forces have the same bits for any number of threads,
-//! any instruction set, any device and any order of neighbours, and opposite forces cancel exactly.
+//! sum of integers does not depend on its order. So forces have the same bits for any number of
+//! threads, any instruction set, any device and any order of neighbours, and opposite forces cancel
+//! exactly.
 //!
 //! Lengths are in units of the largest σ, and energies in units of the largest ε.
 

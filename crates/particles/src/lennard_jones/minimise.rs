@@ -9,7 +9,8 @@
 //!    that often goes uphill stands still.
 //!
 //! Both use the forces of mixed precision, whose integers hold larger forces than those of f64: at
-//! a distance of 0.1 σ a force is 5e14 ε/σ. In double precision FIRE then goes on with forces in f64.
+//! a distance of 0.1 σ a force is 5e14 ε/σ. In double precision FIRE then continues with forces
+//! in f64.
 //!
 //! No particle moves farther than a tenth of σ in a step, because forces between overlapping
 //! particles are huge. Sums are taken in the order of the user, so results do not depend on

@@ -350,8 +350,8 @@ fn minimisation_separates_overlapping_particles() {
 }
 
 /// A dense random start. The liquid has about -5.6 epsilon per particle at the triple point, and
-/// minima of the energy at this density, the glass, about -7. FIRE without a floor of the step stayed
-/// at +5.7.
+/// minima of the energy at this density, the glass, about -7. FIRE without a floor of the step
+/// stayed at +5.7.
 #[test]
 fn a_dense_random_start_reaches_the_energy_of_the_glass() {
     let n = 864;

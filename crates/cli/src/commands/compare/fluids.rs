@@ -316,8 +316,8 @@ fn wraps(difference: f64, bounds: &SimulationBox, axis: usize) -> f64 {
     }
 }
 
-/// Returns true for the same box. The size of an open box has no meaning, so with a tolerance it may
-/// differ.
+/// Returns true for the same box. The size of an open box has no meaning, so with a tolerance it
+/// may differ.
 fn is_same_box(a: &SimulationBox, b: &SimulationBox, tolerance: Tolerance) -> bool {
     if (a.sides, a.dimensions) != (b.sides, b.dimensions) {
         return false;

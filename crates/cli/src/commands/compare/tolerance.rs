@@ -4,8 +4,8 @@ use orrery_model::analysis::max_or_nan;
 
 use super::report::ColumnDifference;
 
-/// Largest accepted difference of two values a and b: `absolute + relative max(|a|, |b|)`. 0 accepts
-/// equal values only.
+/// Largest accepted difference of two values a and b: `absolute + relative max(|a|, |b|)`. 0
+/// accepts equal values only.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
     pub absolute: f64,
@@ -62,8 +62,8 @@ impl ColumnTally {
         Self { rank, tolerance, count: 0, outside: 0, relative: 0.0, absolute: 0.0, worst: None }
     }
 
-    /// Adds two values with this absolute difference, whose bits may be equal. Returns false if they
-    /// differ by more than the tolerance. `label` names the row.
+    /// Adds two values with this absolute difference, whose bits may be equal. Returns false if
+    /// they differ by more than the tolerance. `label` names the row.
     pub fn add(&mut self, (a, b): (f64, f64), difference: f64, label: impl FnOnce() -> String) -> bool {
         if a.to_bits() == b.to_bits() {
             return true;

@@ -14,8 +14,8 @@ fn load(text: &str) -> Result<Case, CaseError> {
     Case::load_within(&source, &[], None)
 }
 
-/// Returns the warnings of a case of 61 x 41 nodes at distances of 10 m with layers of 8 nodes, a free
-/// surface, and `rest`.
+/// Returns the warnings of a case of 61 x 41 nodes at distances of 10 m with layers of 8 nodes, a
+/// free surface, and `rest`.
 fn warnings(rest: &str) -> Vec<String> {
     let text = format!(
         "units = \"si\"\n[grid]\nnx = 61\nny = 41\nhx = \"10 m\"\n[wave]\ny_min = \"free\"\nlayer_nodes = 8\n{rest}\n\

@@ -331,7 +331,8 @@ FUNCTION WarpChunk find_chunk(
 //
 // from, to, resistivity, source, capacity_ratio: fields of stored_rows * pitch values. resistivity
 // is not used without VARIABLE, source not without HAS_SOURCE, capacity_ratio not without
-// HAS_CAPACITY. ghost_offsets: 2 * (ny + pitch) values. dt is divided by the smallest heat capacity.
+// HAS_CAPACITY. ghost_offsets: 2 * (ny + pitch) values. dt is divided by the smallest heat
+// capacity.
 //
 // Without the 1, NVIDIA's compiler spills registers to run more blocks per SM.
 KERNEL_MIN_BLOCKS(BLOCK_SIZE, 1)

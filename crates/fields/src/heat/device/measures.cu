@@ -6,8 +6,8 @@
 //
 // One load per node: bound by memory bandwidth.
 //
-// Defined by the host (measures.rs): REAL, BLOCK_SIZE, SEGMENT_COLUMNS, HAS_CAPACITY (heat capacity per
-// node).
+// Defined by the host (measures.rs): REAL, BLOCK_SIZE, SEGMENT_COLUMNS, HAS_CAPACITY (heat capacity
+// per node).
 
 // Returns the smaller one, or NaN if one of them is NaN.
 FUNCTION REAL smaller(REAL a, REAL b)

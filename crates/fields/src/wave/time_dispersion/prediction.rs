@@ -1,9 +1,9 @@
 //! Linear prediction of the samples after the end of a trace.
 //!
 //! x_n = −Σ a_k x_(n−k), with the coefficients of Burg's method (Burg 1967), whose predictions do
-//! not grow. On truncated seismograms with 11 to 44 samples per period, the last N^(1/3)/2 corrected
-//! samples are wrong by 0.01% to 9% of the RMS value with order 32, and by 4% to 80% with zeros
-//! after the end, with the last value, or with an odd continuation.
+//! not grow. On truncated seismograms with 11 to 44 samples per period, the last N^(1/3)/2
+//! corrected samples are wrong by 0.01% to 9% of the RMS value with order 32, and by 4% to 80% with
+//! zeros after the end, with the last value, or with an odd continuation.
 
 /// Number of coefficients.
 const ORDER: usize = 32;

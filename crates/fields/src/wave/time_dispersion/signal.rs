@@ -112,8 +112,8 @@ impl Correction {
     }
 }
 
-/// Returns g_n for n = first … end − 1. Does not use Rayon: while a worker waits for its parts it may
-/// execute another rank, which would wait for the same block.
+/// Returns g_n for n = first … end − 1. Does not use Rayon: while a worker waits for its parts it
+/// may execute another rank, which would wait for the same block.
 fn corrected_block(wavelet: &Wavelet, dt: f64, first: usize, end: usize) -> Vec<f64> {
     let last_of_wavelet = wavelet.last_time().map_or(f64::INFINITY, |time| (time / dt).ceil());
     let last = (taper_end(end - 1) as usize).min(last_of_wavelet.max(0.0) as usize);

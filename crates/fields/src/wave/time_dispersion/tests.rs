@@ -70,7 +70,7 @@ fn free_oscillations_get_the_frequency_of_the_equation() {
         let frequency = 2.0 * (0.5 * theta(receiver)).sin();
         for m in 0..440 {
             let expected = (frequency * m as f64).cos();
-            // What is left is the prediction after the end, 60 samples away: Ai(9.5) = 5e-10.
+            // The rest is the prediction after the end, 60 samples away: Ai(9.5) = 5e-10.
             assert!((trace[m] - expected).abs() < 1e-8, "{receiver} {m}: {} {expected}", trace[m]);
         }
     }
@@ -90,8 +90,8 @@ fn driven_oscillators_have_the_exact_solution() {
         assert!(corrected < 2e-5, "{w} {frequency}: {corrected}");
         assert!(raw > 100.0 * corrected, "{w} {frequency}: {raw} {corrected}");
     }
-    // A sampled wavelet of 40 points per step and a late one. The exact solution has rounded corners
-    // of the samples.
+    // A sampled wavelet of 40 points per step and a late one. The exact solution has rounded
+    // corners of the samples.
     let values = (0..8000).map(|k| ricker(0.05).at(f64::from(k) * 0.025 - 100.0)).collect();
     let [raw, corrected] = errors(0.3, &Wavelet::Sampled { interval: 0.025, values });
     assert!(corrected < 1e-4 && raw > 0.01, "{raw} {corrected}");

@@ -21,7 +21,8 @@ type Block = Vec<[f64; LANES]>;
 /// operations per trace. The sums have the same order for any number of threads.
 ///
 /// The threads are not those of Rayon. A worker of Rayon that steps a run waits for the output of
-/// that run, and this function is called by output threads: with Rayon it would wait for the worker.
+/// that run, and this function is called by output threads: with Rayon it would wait for the
+/// worker.
 pub fn corrected_traces(traces: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let count = traces.first().map_or(0, Vec::len);
     let needed = order_count(count.next_multiple_of(LANES).saturating_sub(1));

@@ -200,7 +200,8 @@ pub struct DeviceFluid {
     motion: Buffer<f64>,
     /// Identifiers in the user's order, for the noise of Langevin dynamics.
     noise_ids: Buffer<u64>,
-    /// Rescaling: words of the sum of the kinetic energy, factor of the velocities, two numbers per step.
+    /// Rescaling: words of the sum of the kinetic energy, factor of the velocities, two numbers per
+    /// step.
     kinetic_sum: Buffer<u64>,
     factor: Buffer<f64>,
     rescaling_numbers: Buffer<f64>,

@@ -4,9 +4,10 @@
 //! arithmetic from a few hundred bodies on. Every strategy is therefore about keeping the
 //! arithmetic units busy.
 //!
-//! `cpu` is the solver for the CPU, `mixed` its mixed precision, and `device` has the kernels for GPUs. `plain` has two loops for
-//! the start of the ladder. `rungs` lists the steps from the slowest kernel to the fastest.
-//! `selftest` compares each kernel with the reference implementation (`solver::reference`).
+//! `cpu` is the solver for the CPU, `mixed` its mixed precision, and `device` has the kernels for
+//! GPUs. `plain` has two loops for the start of the ladder. `rungs` lists the steps from the
+//! slowest kernel to the fastest. `selftest` compares each kernel with the reference implementation
+//! (`solver::reference`).
 
 pub mod cpu;
 pub mod device;
