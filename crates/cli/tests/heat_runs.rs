@@ -52,8 +52,8 @@ fn a_preset_of_a_field_writes_all_output_files() {
     assert_eq!(dir.list("out/snapshots"), [0, 1, 2].map(|k| format!("snapshot_00{k}.npy")));
     assert_eq!(dir.list("out/images"), [0, 1, 2, 3].map(|k| format!("image_000{k}.png")));
     let table = dir.text("out/conserved.csv");
-    let header = "step,time [s],heat [°C m^2],minimum [°C],maximum [°C],range [°C],flux_west [°C m^2/s],\
-                  flux_east [°C m^2/s],flux_south [°C m^2/s],flux_north [°C m^2/s],sources [°C m^2/s]";
+    let header = "step,time [s],heat [J/m],minimum [°C],maximum [°C],range [°C],flux_west [W/m],flux_east [W/m],\
+                  flux_south [W/m],flux_north [W/m],sources [W/m]";
     assert_eq!((table.lines().next(), table.lines().count()), (Some(header), 8));
     let limits = orrery_io::Limits::default();
     let last = orrery_io::read_field_npy(&dir.path("out/snapshots/snapshot_002.npy"), &limits).unwrap();

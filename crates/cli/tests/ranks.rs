@@ -64,7 +64,7 @@ pub const WAVE: RankCase = RankCase {
         "grid.ny=61",
         "wave.layer_nodes=4",
         "wave.layer=[{ top = 0, velocity = 1500 }, { top = 150, velocity = 2800 }]",
-        "wave.source=[{ x = 40, y = 152, frequency = 25, delay = 0.01 }]",
+        "wave.source=[{ x = 40, y = 152, wavelet = \"sine\", frequency = 25 }]",
         "wave.receivers=[{ x = 50, y = 10, count = 7, dy = 40 }]",
         "time.step=0.5 ms",
         "output.image_every=0.7 ms",
@@ -288,8 +288,8 @@ fn processes_with_devices_give_the_files_of_one() {
 #[test]
 fn shots_are_computed_one_after_another_by_the_same_ranks() {
     let dir = TestDir::new();
-    let source = "wave.source=[{ x = 40, y = 152, frequency = 25, shot = 7 }, \
-                  { x = 60, y = 20, frequency = 30, shot = 9 }]";
+    let source = "wave.source=[{ x = 40, y = 152, wavelet = \"sine\", frequency = 25, shot = 7 }, \
+                  { x = 60, y = 20, wavelet = \"sine\", frequency = 30, shot = 9 }]";
     for (out, ranks) in [("one", 1), ("two", 2)] {
         let mut arguments = run_words(&WAVE, out, "1.5 ms");
         let word = arguments.iter_mut().find(|word| word.starts_with("wave.source=")).unwrap();
@@ -394,7 +394,7 @@ fn launch_in_two_folders(dir: &TestDir, mpi: Installation, arguments: &[&str]) -
 fn different_files_of_ranks_are_refused() {
     let case = "[grid]\nnx = 24\nny = 50\nhx = 1.0\n\
                 [wave]\nvelocity_file = \"/proc/self/cwd/velocity.npy\"\nlayer_nodes = 4\n\
-                source = [{ x = 12, y = 25, frequency = 0.1 }]\nreceivers = [{ x = 8, y = 20, count = 2, dx = 3 }]\n\
+                source = [{ x = 12, y = 25, wavelet = \"sine\", frequency = 0.1 }]\nreceivers = [{ x = 8, y = 20, count = 2, dx = 3 }]\n\
                 [time]\nstep = 0.125\nend = 1\n[image]\nsize = 64\n";
     let grid = Grid { nx: 24, ny: 50, hx: 1.0, hy: 1.0 };
     for mpi in [OpenMpi, Mpich] {
@@ -543,7 +543,7 @@ fn a_non_finite_value_is_reported_as_by_one_rank() {
             "post-mortem-wave.npy",
             &[OpenMpi],
         ),
-        (fluid.collect(), "step 1, time 0.1: particle ", "post-mortem.gsd", &[OpenMpi]),
+        (fluid.collect(), "step 1, time 0.1: the temperature is inf", "post-mortem.gsd", &[OpenMpi]),
     ] {
         let out: &[&str] = if arguments.contains(&"--out") { &[] } else { &["--out", "out"] };
         let arguments = [&arguments[..], out, &["--device", "cpu", "--force"]].concat();

@@ -154,7 +154,9 @@ fn every_preset_runs() {
             "hot-plate" => &["time.end=5 ms"],
             "sine-decay" => &["time.end=1e-4"],
             "chip" => &["time.end=20 us"],
-            "two-layer-shot" | "salt-dome" | "ripple-tank" | "wave-3d" => &["time.end=10 ms"],
+            // The wavelets have their maximum at 75 and 100 ms.
+            "two-layer-shot" | "salt-dome" | "wave-3d" => &["time.end=110 ms"],
+            "ripple-tank" => &["time.end=10 ms"],
             "lj-melt" | "lj-2d" | "droplet" => &["time.end=0.05"],
             "kob-andersen" => &["time.end=0.05", "structure.from=0", "structure.every=5 steps"],
             "argon" => {

@@ -21,11 +21,13 @@ y_min = "free"
 shot = 7
 x = "50 m"
 y = "10 m"
+wavelet = "sine"
 frequency = 30.0
 [[wave.source]]
 shot = 9
 x = "150 m"
 y = "10 m"
+wavelet = "sine"
 frequency = 30.0
 [[wave.receivers]]
 x = "60 m"
@@ -104,13 +106,14 @@ fn snapshots_contain_the_nodes_of_the_case() {
 fn velocities_are_read_from_segy() {
     let dir = TestDir::new();
     dir.write("line.toml", SHOTS);
-    // A seismogram file with a trace per column of nodes, as a model.
+    // A seismogram file with a trace per column of nodes, as a model. The positions of its columns are
+    // the midpoints between source and receivers.
     let seismogram = orrery_io::Seismogram {
         shot: 1,
         dt: 0.005,
         start: 0.0,
         source: [0.0; 3],
-        receivers: (0..41).map(|i| [5.0 * f64::from(i), 0.0, 0.0]).collect(),
+        receivers: (0..41).map(|i| [10.0 * f64::from(i), 0.0, 0.0]).collect(),
         precision: orrery_model::Precision::Single,
         samples: (0..41 * 30).map(|k| if k % 30 < 15 { 1500.0 } else { 2000.0 }).collect(),
     };
