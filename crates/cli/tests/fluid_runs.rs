@@ -133,7 +133,7 @@ fn a_minimisation_is_reported_and_can_be_stopped() {
     let dir = TestDir::new();
     let case = "[particles]\nstart = \"random\"\nn = 200\ndensity = 1.05\ntemperature = 1\n[lennard_jones]\n\
                 [time]\nstep = 0.004\nend = 0.02\n[image]\nsize = 64\n";
-    dir.write("glass.toml", &case.replace("density", "minimise_force = 0.1\ndensity"));
+    dir.write("glass.toml", case.replace("density", "minimise_force = 0.1\ndensity"));
     let sets = ["output.image_every=0", "output.snapshot_every=0", "lennard_jones.cutoff=2.2"];
     let arguments = run_arguments("glass.toml", "out", &sets);
     let stopped = dir.orrery(&[&arguments[..], &["--wall-time", "1 s"]].concat());

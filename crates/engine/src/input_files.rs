@@ -143,7 +143,7 @@ mod tests {
         let leader = hashes(&[("/a", "11"), ("/b", "22"), ("/start", "33")]);
         let same = hashes(&[("/a", "11"), ("/b", "22")]);
         assert_eq!(first_difference(&[leader.clone(), same.clone(), same.clone()]), None);
-        assert_eq!(first_difference(&[leader.clone()]), None);
+        assert_eq!(first_difference(std::slice::from_ref(&leader)), None);
         let other = hashes(&[("/a", "11"), ("/b", "0123456789abcdef0123")]);
         let text = first_difference(&[leader.clone(), same.clone(), other]).unwrap().to_string();
         let expected = "/b: rank 2 of 3 has read another file than rank 0: blake3:0123456789abcdef, expected blake3:22; ";

@@ -243,7 +243,8 @@ fn check_spacing(path: &Path, grid: &WaveGrid, spacing: [Option<f64>; 3]) -> Res
     for (axis, expected) in grid.used_spacings().iter().enumerate() {
         let Some(found) = spacing[axis] else { continue };
         // The negation includes NaN.
-        if !((found - expected).abs() <= 1e-3 * expected + ROUNDING) {
+        let is_equal = (found - expected).abs() <= 1e-3 * expected + ROUNDING;
+        if !is_equal {
             let name = AXIS_NAMES[axis];
             let origin =
                 if axis == grid.depth_axis() { "from the sample interval" } else { "between traces" };

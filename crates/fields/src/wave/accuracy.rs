@@ -70,7 +70,7 @@ impl WaveAccuracy {
             }
             previous = Some((&source.wavelet, path));
             let estimate = Self::of_source(problem, source, path, [dt, end, slowest, limit]);
-            let is_larger = |new: &Self| found.is_none_or(|old| !(new.error <= old.error));
+            let is_larger = |new: &Self| found.is_none_or(|old| new.error > old.error || new.error.is_nan());
             found = estimate.filter(is_larger).or(found);
         }
         found

@@ -180,7 +180,8 @@ impl Potential {
         for (index, pair) in self.pairs.iter().enumerate() {
             let (a, b) = (index / self.species, index % self.species);
             for (name, value) in [("sigma", pair.sigma), ("epsilon", pair.epsilon), ("cutoff", pair.cutoff)] {
-                if !is_positive(value) && !(name == "epsilon" && value == 0.0) {
+                let is_ideal = name == "epsilon" && value == 0.0;
+                if !(is_positive(value) || is_ideal) {
                     return Err(PotentialError { name, a, b, value });
                 }
             }
