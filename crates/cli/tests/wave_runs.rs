@@ -106,8 +106,8 @@ fn snapshots_contain_the_nodes_of_the_case() {
 fn velocities_are_read_from_segy() {
     let dir = TestDir::new();
     dir.write("line.toml", SHOTS);
-    // A seismogram file with a trace per column of nodes, as a model. The positions of its columns are
-    // the midpoints between source and receivers.
+    // A seismogram file with a trace per column of nodes, as a model. The positions of its columns
+    // are the midpoints between source and receivers.
     let seismogram = orrery_io::Seismogram {
         shot: 1,
         dt: 0.005,
