@@ -76,7 +76,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 "time_dispersion",
                 Kind::Word(&TIME_DISPERSIONS),
                 "corrected",
-                "Treatment of the error of order 2 in time. Runs that were started by a version without this key stay \
+                "Treatment of the error of order 2 in time. With order 2 in space, both errors have opposite signs, and \
+                 \"raw\" can be better. Runs that were started by a version without this key stay \
                  raw when they are resumed.",
             ),
             derived_key(
