@@ -2,7 +2,7 @@
 //!
 //! Every rank reads the files of velocities, conductivities, sources, edges and wavelets. On
 //! node-local disks, or after a stale cache, these can be other files. So all ranks compare the
-//! hashes of what they read ([`find_difference`]).
+//! hashes of what they read (`find_difference`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -46,7 +46,7 @@ pub trait PairReal:
     fn fused_mul_add(self, b: Self, c: Self) -> Self;
     /// Returns the square root.
     fn sqrt(self) -> Self;
-    /// Rounds to the nearest integer up to [`LARGEST_INTEGER`], and halves to even integers.
+    /// Rounds to the nearest integer up to `LARGEST_INTEGER`, and halves to even integers.
     fn round_to_i64(self) -> i64;
 }
 
