@@ -121,7 +121,7 @@ fn parts_that_are_not_read_are_named() {
         let mut bytes = original.clone();
         // Names of other programs' files are free. Without types, the masses would be different
         // ones of the same species.
-        for (name, other) in [("Orrery", "Others"), (name, other), ("particles/mass", "none")] {
+        for (name, other) in [("Orrery", "Others"), (name, other), ("particles/mass", "log/none")] {
             let at = bytes.windows(name.len()).position(|found| found == name.as_bytes()).unwrap();
             bytes[at..at + name.len()].fill(0);
             bytes[at..at + other.len()].copy_from_slice(other.as_bytes());
