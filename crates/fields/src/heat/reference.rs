@@ -59,15 +59,20 @@ pub(super) fn update_uniform<R: Scalar>(coefficients: StepCoefficients<R>, u: R,
     coefficients.x.fused_mul_add(lap_x, coefficients.y.fused_mul_add(lap_y, u))
 }
 
-/// Returns u' of a node from its neighbours and the conductivities of its faces, W, E, S and N.
+/// Returns the sums of the fluxes through the faces across x and across y, from the neighbours of a
+/// node and the conductivities of its faces, W, E, S and N.
+fn flux_sums<R: Scalar>(u: R, [w, e, s, n]: [R; 4], [k_w, k_e, k_s, k_n]: [R; 4]) -> [R; 2] {
+    [k_e.fused_mul_add(e - u, k_w * (w - u)), k_n.fused_mul_add(n - u, k_s * (s - u))]
+}
+
+/// Returns u' of a node from its neighbours and the conductivities of its faces.
 fn update_variable<R: Scalar>(
     coefficients: StepCoefficients<R>,
     u: R,
-    [w, e, s, n]: [R; 4],
-    [k_w, k_e, k_s, k_n]: [R; 4],
+    neighbours: [R; 4],
+    conductivities: [R; 4],
 ) -> R {
-    let f_x = k_e.fused_mul_add(e - u, k_w * (w - u));
-    let f_y = k_n.fused_mul_add(n - u, k_s * (s - u));
+    let [f_x, f_y] = flux_sums(u, neighbours, conductivities);
     coefficients.x.fused_mul_add(f_x, coefficients.y.fused_mul_add(f_y, u))
 }
 
@@ -75,11 +80,10 @@ fn update_variable<R: Scalar>(
 fn heat_gain<R: Scalar>(
     coefficients: StepCoefficients<R>,
     u: R,
-    [w, e, s, n]: [R; 4],
-    [k_w, k_e, k_s, k_n]: [R; 4],
+    neighbours: [R; 4],
+    conductivities: [R; 4],
 ) -> R {
-    let f_x = k_e.fused_mul_add(e - u, k_w * (w - u));
-    let f_y = k_n.fused_mul_add(n - u, k_s * (s - u));
+    let [f_x, f_y] = flux_sums(u, neighbours, conductivities);
     coefficients.x.fused_mul_add(f_x, coefficients.y * f_y)
 }
 

@@ -1,11 +1,11 @@
 //! Corrections of single oscillators against exact solutions.
 
+use std::f64::consts::PI;
 use std::sync::{Mutex, Once, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use std::f64::consts::PI;
-
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::Wavelet;
 
 use super::{SourceSignal, TimeDispersion, corrected_traces};
@@ -132,7 +132,7 @@ fn amplitudes_are_those_of_one_sum() {
     assert!(late.iter().rev().eq(&values));
     // The blocks meet at 1024, on the wavelet. Its third differences are smooth there.
     let third = |n: usize| values[n + 3] - 3.0 * values[n + 2] + 3.0 * values[n + 1] - values[n];
-    let largest = (100..118).chain(126..145).map(third).map(f64::abs).fold(0.0, f64::max);
+    let largest = (100..118).chain(126..145).map(third).map(f64::abs).fold(0.0, max_or_nan);
     assert!((118..126).all(|n| third(n).abs() < 2.0 * largest), "{largest}");
     assert_eq!(signal.at(2000), 0.0);
     let raw = SourceSignal::new(&wavelet, 1.0, TimeDispersion::Raw);
@@ -147,7 +147,7 @@ fn truncated_traces_keep_their_length() {
     let trace = scheme(0.2, 2 * COUNT, |n| signal.at(n));
     let long = &corrected_traces(std::slice::from_ref(&trace))[0];
     let short = &corrected_traces(&[trace[..COUNT].to_vec()])[0];
-    let largest = long.iter().map(|u| u.abs()).fold(0.0, f64::max);
+    let largest = long.iter().map(|u| u.abs()).fold(0.0, max_or_nan);
     let difference = |n: usize| (short[n] - long[n]).abs() / largest;
     // 2.5 N^(1/3) = 22.
     assert!((0..COUNT - 22).all(|n| difference(n) < 1e-3));
