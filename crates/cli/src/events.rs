@@ -122,6 +122,11 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
             "the run would take about {steps:.0e} steps of {dt:.1e}; \
              a longer step, a larger eta or an earlier end may be intended"
         ),
+        RunEvent::ManyOutputs { outputs, interval, dt } => format!(
+            "a step of {dt:.1e} has about {outputs:.0} outputs, every {}; states within a step hardly differ, \
+             so a longer interval in [output] may be intended",
+            short_number(*interval)
+        ),
         RunEvent::Step(_)
         | RunEvent::Minimising(_)
         | RunEvent::Minimised(_)

@@ -60,7 +60,8 @@ struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strategy: Option<String>,
     observers: observers::State,
-    /// State before the last step, in the checkpoint of a finished run.
+    /// State before the last step, in the checkpoint of a finished run and of a run that stopped
+    /// within that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before_end: Option<before_end::HeaderPart>,
 }
@@ -158,6 +159,11 @@ impl LoadedCheckpoint {
         }
         let case = case.clone();
         if !self.simulation.has_reached_end() {
+            // The run has stopped within a step, after output that a run with this end does not
+            // have.
+            if let Some(time) = self.observers.last_observed().filter(|&time| time > end) {
+                return Err(EngineError::EndIsPast { path: folder.to_owned(), end, step, time });
+            }
             return Ok(Self { simulation: self.simulation.with_end(end), case, ..self });
         }
         let Some(before_end) = self.before_end else {
@@ -191,7 +197,7 @@ pub(crate) struct RunState<'a> {
     pub observers: observers::State,
     /// Columns of the observers.
     pub blocks: Vec<(String, Block)>,
-    /// State before the last step of a finished run.
+    /// State before the last step of a run that is finished or within that step.
     pub before_end: Option<&'a StateBeforeEnd>,
 }
 
@@ -203,8 +209,9 @@ pub(crate) struct Checkpoints {
     keep: usize,
     /// Time of the last checkpoint, or of the start of this process.
     last_save: Instant,
-    /// Step of the last checkpoint that this process wrote.
-    saved_step: Option<u64>,
+    /// Step of the last checkpoint that this process wrote, and the time of its latest output. The
+    /// output grows without a step while a run observes times within the next one.
+    saved: Option<(u64, Option<f64>)>,
 }
 
 impl Checkpoints {
@@ -216,12 +223,12 @@ impl Checkpoints {
         let folder = folder.join(CHECKPOINTS.folder);
         make_folder(&folder).map_err(EngineError::Output)?;
         let keep = case.checkpoint.keep as usize;
-        Ok(Self { folder, every, trigger, keep, last_save: Instant::now(), saved_step: None })
+        Ok(Self { folder, every, trigger, keep, last_save: Instant::now(), saved: None })
     }
 
     /// Returns the step of the last checkpoint that this process wrote.
     pub fn last_saved_step(&self) -> Option<u64> {
-        self.saved_step
+        self.saved.map(|(step, _)| step)
     }
 
     /// Returns true if a checkpoint is due after a step of length `dt`.
@@ -243,9 +250,10 @@ impl Checkpoints {
     pub fn save(&mut self, state: &RunState<'_>, dt: f64) -> Result<PathBuf, EngineError> {
         let Moment { step, time, .. } = state.moment;
         let path = self.path_of(step);
-        if self.saved_step != Some(step) {
+        let progress = (step, state.observers.last_observed());
+        if self.saved != Some(progress) {
             write_file(&path, state)?;
-            self.saved_step = Some(step);
+            self.saved = Some(progress);
             // A file that cannot be removed does no harm.
             let _ = self.keep_newest(self.keep);
         }

@@ -238,6 +238,16 @@ pub enum RunEvent<'a> {
         /// Length of the first step.
         dt: f64,
     },
+    /// Very many outputs are due within one step, whose length the run has chosen. They show states
+    /// that hardly differ.
+    ManyOutputs {
+        /// Number of outputs within the step.
+        outputs: f64,
+        /// Shortest interval of an output, in the units of the case.
+        interval: f64,
+        /// Length of the step.
+        dt: f64,
+    },
     /// The error of the run exceeded its limit, for example the energy error.
     AboveLimit {
         /// Steps completed.

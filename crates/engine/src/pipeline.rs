@@ -5,8 +5,9 @@
 //!
 //! Invariants: jobs are committed one after another, in the order in which they were submitted. So
 //! at any time the files are those of a run without workers, at an earlier step. After
-//! [`Pipeline::drain`] all jobs are committed. The jobs that wait have at most [`CAPACITY`] bytes,
-//! or there is only one of them. A job that failed stays first in the queue until a later attempt
+//! [`Pipeline::drain`] all jobs are committed. The jobs that wait have at most [`CAPACITY`] bytes
+//! and take about [`MAX_BACKLOG`], or there are only as many as keep the workers busy. So a run
+//! that stops does not wait long for its output. A job that failed stays first in the queue until a later attempt
 //! succeeds.
 
 use std::any::Any;
@@ -24,6 +25,8 @@ const MAX_WORKERS: usize = 16;
 const JOBS_PER_WORKER: usize = 4;
 /// Largest number of bytes of all jobs that wait. A single job may have more.
 const CAPACITY: u64 = 512 << 20;
+/// Longest time that the jobs that wait may take, as far as it is known.
+const MAX_BACKLOG: Duration = Duration::from_millis(300);
 
 /// Work that writes output.
 pub trait Job: Send {
@@ -63,7 +66,7 @@ struct Shared {
     queue: Mutex<Queue>,
     /// Notified when a worker may have work.
     has_work: Condvar,
-    /// Notified when a job was committed or failed.
+    /// Notified when a job was prepared, was committed or failed.
     has_result: Condvar,
 }
 
@@ -74,6 +77,8 @@ struct Queue {
     /// Number of the first entry.
     first: u64,
     bytes: u64,
+    /// Committed jobs without [`Job::is_short`].
+    long_count: u64,
     is_committing: bool,
     /// Error of the first entry, until the caller takes it.
     failure: Option<EngineError>,
@@ -87,6 +92,7 @@ struct Queue {
 
 struct Entry {
     bytes: u64,
+    is_short: bool,
     stage: Stage,
 }
 
@@ -121,8 +127,9 @@ impl Pipeline {
     /// [`Pipeline::make_room`].
     pub fn submit(&mut self, bytes: u64, job: Box<dyn Job>) {
         let mut queue = self.shared.lock();
-        let runs_here = self.workers.is_empty() || (job.is_short() && queue.entries.is_empty());
-        queue.entries.push_back(Entry { bytes, stage: Stage::Submitted(job) });
+        let is_short = job.is_short();
+        let runs_here = self.workers.is_empty() || (is_short && queue.entries.is_empty());
+        queue.entries.push_back(Entry { bytes, is_short, stage: Stage::Submitted(job) });
         queue.bytes += bytes;
         if !runs_here {
             drop(queue);
@@ -141,10 +148,13 @@ impl Pipeline {
     /// Waits until a job with `bytes` bytes may be submitted. An error is that of an earlier job,
     /// which the next call tries again.
     pub fn make_room(&mut self, bytes: u64) -> Result<(), EngineError> {
-        let most = JOBS_PER_WORKER * self.workers.len().max(1);
+        let workers = self.workers.len().max(1);
+        let most = JOBS_PER_WORKER * workers;
         self.settle(|queue| {
             queue.entries.is_empty()
-                || (queue.bytes.saturating_add(bytes) <= CAPACITY && queue.entries.len() < most)
+                || (queue.bytes.saturating_add(bytes) <= CAPACITY
+                    && queue.entries.len() < most
+                    && queue.allows_more(workers))
         })
     }
 
@@ -171,11 +181,8 @@ impl Pipeline {
 
     /// Returns about the time until all jobs are committed, from the mean time of the jobs so far.
     pub fn backlog(&self) -> Duration {
-        let queue = self.shared.lock();
-        let WorkerTimes { prepare, commit } = queue.times;
-        let mean = (prepare + commit).as_secs_f64() / queue.first.max(1) as f64;
-        let rounds = queue.entries.len().div_ceil(self.workers.len().max(1));
-        Duration::try_from_secs_f64(mean * rounds as f64).unwrap_or_default()
+        let Load { preparing, committing } = self.shared.lock().load(self.workers.len().max(1));
+        preparing + committing
     }
 
     /// Returns the time that the jobs took.
@@ -289,6 +296,7 @@ impl Shared {
             Ok(()) => {
                 if let Some(entry) = queue.entries.pop_front() {
                     queue.bytes -= entry.bytes;
+                    queue.long_count += u64::from(!entry.is_short);
                 }
                 queue.first += 1;
             }
@@ -313,11 +321,52 @@ impl Shared {
             Ok(()) => Stage::Prepared(job),
             Err(error) => Stage::Failed(job, error),
         };
+        self.has_result.notify_all();
         queue
     }
 }
 
+/// About the time that the waiting jobs take.
+struct Load {
+    /// In all workers at the same time.
+    preparing: Duration,
+    /// One after the other.
+    committing: Duration,
+}
+
 impl Queue {
+    /// Returns the number of waiting jobs that are not short, and of those that are not prepared.
+    fn long_jobs(&self) -> (usize, usize) {
+        let long = |skipped| self.entries.iter().skip(skipped).filter(|entry| !entry.is_short);
+        let unprepared = long(usize::from(self.is_committing));
+        let unprepared = unprepared.filter(|entry| !matches!(entry.stage, Stage::Prepared(_)));
+        (long(0).count(), unprepared.count())
+    }
+
+    /// Returns the load of this number of workers, from the mean times of the jobs so far. Short
+    /// jobs count as nothing.
+    fn load(&self, workers: usize) -> Load {
+        let (waiting, unprepared) = self.long_jobs();
+        let of_jobs = |total: Duration, rounds: usize| {
+            let mean = total.as_secs_f64() / self.long_count.max(1) as f64;
+            Duration::try_from_secs_f64(mean * rounds as f64).unwrap_or_default()
+        };
+        Load {
+            preparing: of_jobs(self.times.prepare, unprepared.div_ceil(workers)),
+            committing: of_jobs(self.times.commit, waiting),
+        }
+    }
+
+    /// Returns true if a further job may wait. There are always enough to keep the workers busy:
+    /// one per worker and one that waits, or one that is committed and one that waits.
+    fn allows_more(&self, workers: usize) -> bool {
+        let (waiting, unprepared) = self.long_jobs();
+        let Load { preparing, committing } = self.load(workers);
+        let is_known = self.long_count > 0;
+        (waiting <= 1 || committing <= MAX_BACKLOG)
+            && (unprepared <= workers || (is_known && preparing <= MAX_BACKLOG))
+    }
+
     fn fail(&mut self, error: EngineError) {
         self.failure = Some(error);
         self.is_halted = true;

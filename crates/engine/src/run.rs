@@ -196,6 +196,10 @@ pub struct Run<'a> {
     limit_reported: bool,
     /// True once the precision did not resolve the state and this was reported.
     resolution_reported: bool,
+    /// True once many outputs within a step were reported.
+    many_outputs_reported: bool,
+    /// True once this process has observed a time between two steps.
+    has_observed_within_step: bool,
     _lock: Lock,
 }
 
@@ -224,6 +228,8 @@ impl<'a> Run<'a> {
             longest_save: Duration::ZERO,
             limit_reported: false,
             resolution_reported: false,
+            many_outputs_reported: false,
+            has_observed_within_step: false,
             _lock: lock,
         }
     }
@@ -246,7 +252,8 @@ impl<'a> Run<'a> {
     }
 
     /// Takes one step and writes the output and the checkpoint that are due. Returns false and
-    /// takes no step if the run is complete or must stop. [`finish`](Self::finish) then completes
+    /// takes no step if the run is complete or must stop. A stop that is requested during outputs
+    /// within the step takes no step either, and the next call returns false. [`finish`](Self::finish) then completes
     /// the files.
     pub fn step(&mut self) -> Result<bool, EngineError> {
         let outcome = rayon::scope(|_| {

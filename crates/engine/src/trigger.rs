@@ -52,6 +52,14 @@ impl Trigger {
         Self { every, next: position }
     }
 
+    /// Returns the interval in simulated time. `None` unless the schedule is in simulated time.
+    pub fn interval(&self) -> Option<f64> {
+        match self.every {
+            Every::Time(interval) => Some(interval),
+            Every::Never | Every::Steps(_) => None,
+        }
+    }
+
     /// Returns the next due time. `None` unless the schedule is in simulated time.
     pub fn due_time(&self) -> Option<f64> {
         match self.every {

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use crate::common::{
     CASES, assert_same, case, folder_content, output_to, plate, rewrite_header, table_of, temp_folder,
 };
-use orrery_engine::EngineError;
-use orrery_engine::case::{Case, CaseSource};
+use orrery_engine::case::{Case, CaseSource, Every};
 use orrery_engine::control::{Control, RunEvent};
-use orrery_engine::run::{self, Resume, Summary, run, run_or_resume};
+use orrery_engine::run::{self, Resume, Run, Summary, run, run_or_resume};
+use orrery_engine::{EngineError, Moment, Trigger};
 use orrery_io::{AppendFile, Limits};
 
 fn run_whole(case: &Case, folder: PathBuf) -> Summary {
@@ -58,6 +58,75 @@ fn check_case(case: &Case, step: u64, label: &str) {
     let summary = resume_to_end(&parts);
     assert_eq!((summary.from, summary.stopped.is_none()), (step, true));
     assert_same(&whole, &parts, label);
+}
+
+/// Runs or resumes until an observer has seen `count` times, then stops as after a signal. The times
+/// are those of images every 0.01.
+fn stop_at_image(case: Option<&Case>, folder: &Path, count: usize) -> Summary {
+    let control = Control::default();
+    let mut run = match case {
+        Some(case) => Run::start(case, &output_to(folder.to_owned()), &control, |_| {}),
+        None => {
+            let resume = Resume { folder, sets: &[], restart_outputs: false };
+            Run::resume(&resume, &control, |_| {})
+        }
+    }
+    .unwrap_or_else(|e| panic!("{e}"));
+    let mut seen = 0;
+    let count_images = |_: &Moment| {
+        seen += 1;
+        control.stop.fetch_or(seen == count, Ordering::Relaxed);
+        Ok(())
+    };
+    run.observe(Trigger::new(Every::Time(0.01)), Box::new(count_images));
+    run.finish().unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A step has 12 or 13 images. A run that stops among them does not draw the others, and a resumed
+/// run does. The first step, a later one, the last one, and two stops within one step.
+#[test]
+fn a_run_stops_within_a_step_and_repeats_the_bytes() {
+    let often = ["output.image_every=0.01", "output.record_every=0.03", "output.snapshot_every=0.07"];
+    for make in CASES {
+        let case = make(&often);
+        let dir = temp_folder();
+        let whole = dir.path().join("whole");
+        run_whole(&case, whole.clone());
+        // The observer of a resumed run starts at the start of the step, at 0.38, and sees times of
+        // the stopped run again.
+        for (stops, step) in
+            [(&[(5, 5)][..], 0), (&[(44, 44)], 3), (&[(142, 142)], 11), (&[(44, 44), (10, 48)], 3)]
+        {
+            let label = format!("{} after {stops:?}", case.name);
+            let parts = dir.path().join(&label);
+            for (index, &(stop, images)) in stops.iter().enumerate() {
+                let summary = stop_at_image(Some(&case).filter(|_| index == 0), &parts, stop);
+                assert!(summary.stopped.is_some() && summary.step == step, "{label}: step {}", summary.step);
+                let drawn = fs::read_dir(parts.join("images")).unwrap().count();
+                assert_eq!(drawn, images, "{label}: images of the stopped run");
+            }
+            assert_eq!(resume_to_end(&parts).from, step, "{label}");
+            assert_same(&whole, &parts, &label);
+        }
+        // A run that has images of a time cannot end before it. The steps of waves all have the same
+        // length, so this end is that of the step.
+        if case.wave().is_some() {
+            continue;
+        }
+        let parts = dir.path().join("end");
+        stop_at_image(Some(&case), &parts, 44);
+        let sets = ["time.end=0.4".to_owned()];
+        let run = Resume { folder: &parts, sets: &sets, restart_outputs: false };
+        let error = run::resume(&run, &Control::default(), |_| {}).unwrap_err().to_string();
+        assert!(error.contains("time.end = 0.4 is not after time 0.43 of step 3"), "{error}");
+    }
+    let adaptive = case(&[&often[..], &["time.step=adaptive", "time.eta=0.3"]].concat());
+    let dir = temp_folder();
+    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+    run_whole(&adaptive, whole.clone());
+    assert!(stop_at_image(Some(&adaptive), &parts, 40).stopped.is_some());
+    resume_to_end(&parts);
+    assert_same(&whole, &parts, "adaptive");
 }
 
 /// Resumed after every step, in each precision and format.

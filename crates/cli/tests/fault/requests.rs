@@ -206,6 +206,31 @@ fn a_signal_ends_a_batch_of_steps() {
     assert!(step > 0 && stderr.starts_with(&format!("stopped after step {step}, ")), "{stderr}{resumed}");
 }
 
+/// A step has 100 images, which take much longer than a second. The run does not wait for them.
+#[test]
+fn a_signal_ends_a_step_with_many_images() {
+    let sets = ["bodies.n=500", "time.step=0.5", "time.end=1", "image.size=1600"];
+    let often = ["output.image_every=0.005", "output.snapshot_every=0", "checkpoint.every=0"];
+    let scenario = FaultScenario::without_reference("plummer", &[&sets[..], &often].concat());
+    let trial = scenario.trial("images");
+    let run = BackgroundRun::start(&mut trial.command(&["--quiet"], Fault::default()));
+    wait_until("some images", || trial.out().join("images/image_0003.png").exists());
+    let sent = Instant::now();
+    run.send_signal("TERM");
+    let ended = run.wait_for_end();
+    let (stderr, pause) = (text(&ended.stderr), sent.elapsed());
+    assert_eq!(ended.status.code(), Some(3), "{stderr}");
+    assert!(stderr.starts_with("stopped after step 0, "), "{stderr}");
+    // Other processes of the test machine can take the CPU for some time.
+    assert!(pause < Duration::from_secs(4), "the run ended {pause:?} after the signal");
+    let images = fs::read_dir(trial.out().join("images")).expect("a folder").count();
+    assert!((4..60).contains(&images), "{images} images");
+    // The resumed run draws the next images, and has kept those of before.
+    let resumed = trial.run(&["--resume", "--wall-time", "2s"], Fault::default());
+    assert!(text(&resumed.stderr).contains("resuming after step 0"), "{}", text(&resumed.stderr));
+    assert!(fs::read_dir(trial.out().join("images")).expect("a folder").count() >= images);
+}
+
 #[test]
 fn a_run_stops_before_its_wall_time_limit() {
     let bodies = ("plummer", ["bodies.n=500", "time.step=0.001", "time.end=100", "image.size=64"]);

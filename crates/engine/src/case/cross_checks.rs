@@ -20,6 +20,9 @@ use crate::{fluid, heat, wave};
 
 /// Largest number of files of one kind. More are most likely a typing error.
 const MAX_FILES: f64 = 1e6;
+/// Largest number of outputs of one kind within a step. The states between two steps hardly differ,
+/// so a smaller interval is most likely a typing error.
+pub(crate) const MAX_OUTPUTS_PER_STEP: f64 = 100.0;
 /// Largest number of rows of `conserved.csv`. They are more than 2 GB on disk, and 1 GB of memory
 /// because the plot needs them.
 const MAX_RECORDS: f64 = 1e7;
@@ -43,7 +46,7 @@ pub(super) struct Sections<'a> {
 
 impl Sections<'_> {
     /// Reports settings of `case` that contradict each other.
-    pub fn check_settings(&self, case: &Case) {
+    pub fn check_settings(&self, case: &Case, run_start: RunStart) {
         if let (PhysicsSections::Gravity { gravity, .. }, Physics::Gravity(given)) =
             (&self.physics, &case.physics)
         {
@@ -54,6 +57,10 @@ impl Sections<'_> {
         self.check_count(case, output, "snapshot_every", case.output.snapshot_every, MAX_FILES, "snapshots");
         self.check_count(case, output, "image_every", case.output.image_every, MAX_FILES, "images");
         self.check_count(case, output, "record_every", case.output.record_every, MAX_RECORDS, "rows");
+        // An earlier version has started runs with any interval.
+        if matches!(run_start, RunStart::New { .. }) {
+            self.check_outputs_per_step(case);
+        }
         let every = case.checkpoint.every.schedule();
         self.check_count(case, &self.checkpoint, "every", every, MAX_FILES, "checkpoints");
     }
@@ -218,6 +225,40 @@ impl Sections<'_> {
         let location =
             if section.has_key(key) { conflict_location(section.location_of(key), length) } else { length };
         section.reject_at(location, key, &fault);
+    }
+}
+
+impl Sections<'_> {
+    /// Reports intervals of output that are far shorter than a fixed step. The length of adaptive
+    /// steps is not known before the run.
+    fn check_outputs_per_step(&self, case: &Case) {
+        let StepChoice::Fixed(dt) = case.time.step else { return };
+        let output = &case.output;
+        let schedules = [
+            (&self.output, "snapshot_every", output.snapshot_every, "snapshots"),
+            (&self.output, "image_every", output.image_every, "images"),
+            (&self.output, "record_every", output.record_every, "rows"),
+        ];
+        let of_structure = match (&self.physics, case.fluid()) {
+            (PhysicsSections::LennardJones { structure, .. }, Some(fluid)) => {
+                Some((structure, "every", fluid.structure.every, "measurements"))
+            }
+            _ => None,
+        };
+        for (section, key, every, noun) in schedules.into_iter().chain(of_structure) {
+            let Every::Time(interval) = every else { continue };
+            let count = (dt / interval).round();
+            if count > MAX_OUTPUTS_PER_STEP {
+                let many = if count < 1e15 { format!("{count}") } else { format!("{count:.0e}") };
+                let (step, least) = (short_number(dt), short_number(dt / MAX_OUTPUTS_PER_STEP));
+                let fault = format!(
+                    " gives {many} {noun} per step of {step}, expected at most {MAX_OUTPUTS_PER_STEP}: \
+                     {key} >= {least}, or a shorter step"
+                );
+                let step = self.time.location_of("step");
+                section.reject_at(conflict_location(section.location_of(key), step), key, &fault);
+            }
+        }
     }
 }
 

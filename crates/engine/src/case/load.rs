@@ -195,7 +195,7 @@ impl Case {
         sections.check_stability(&mut case, is_step_auto, run_start);
         findings.check_no_problems(&label)?;
         case.complete_last_step();
-        sections.check_settings(&case);
+        sections.check_settings(&case, run_start);
         findings.check_no_problems(&label)?;
         Ok(case)
     }

@@ -30,6 +30,7 @@ use orrery_io::picture::{FieldPicture, ValueRange};
 use orrery_model::{Species, Units};
 use orrery_particles::settings::StepChoice;
 
+pub(crate) use cross_checks::MAX_OUTPUTS_PER_STEP;
 pub use document::{CaseError, Location};
 pub use fluid::{
     FluidCase, FluidColour, FluidDensity, FluidStart, FluidView, PairCase, SpeciesCase, StructureCase,

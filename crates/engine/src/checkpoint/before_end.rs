@@ -48,6 +48,11 @@ impl StateBeforeEnd {
         Ok(Self { header, blocks })
     }
 
+    /// Returns the step of this state.
+    pub fn step(&self) -> u64 {
+        self.header.step
+    }
+
     /// Returns the part for the header of a checkpoint.
     pub(super) fn header(&self) -> HeaderPart {
         self.header.clone()
@@ -59,7 +64,7 @@ impl StateBeforeEnd {
     }
 
     /// Takes the state from the columns of a checkpoint, whose run ended with `end` after `step`
-    /// steps. Returns an error if no run can have been in this state.
+    /// steps, or stopped within the step after `step`. Returns an error if no run can have been in this state.
     pub(super) fn take(
         header: HeaderPart,
         columns: Blocks,
@@ -72,7 +77,7 @@ impl StateBeforeEnd {
             EngineError::Input(IoError { path: saved.path.to_owned(), fault })
         };
         let HeaderPart { step: before, time, .. } = header;
-        if before.checked_add(1) != Some(step)
+        if !(before == step || before.checked_add(1) == Some(step))
             || !Simulation::is_reachable(saved.case, before, time)
             || time >= saved.case.time.end
         {

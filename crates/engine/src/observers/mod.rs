@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use orrery_io::Block;
+use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
 pub use pictures::{Drawing, Painter};
@@ -136,6 +137,12 @@ impl State {
         self.pictures.animation.file.check_file(&folder.join(ANIMATION)).map_err(EngineError::Output)
     }
 
+    /// Returns the time of the latest output, which can be within the next step.
+    pub fn last_observed(&self) -> Option<f64> {
+        let of_structure = self.structure.as_ref().and_then(|structure| structure.last_observed);
+        self.last_observed.into_iter().flatten().chain(of_structure).max_by(f64::total_cmp)
+    }
+
     /// Lists the numbered files that were written after this state was stored.
     pub fn later_files(&self, folder: &Path) -> Vec<PathBuf> {
         let mut files = SNAPSHOTS.list_files_from(folder, self.snapshots);
@@ -147,13 +154,21 @@ impl State {
     /// `time`.
     pub fn is_valid(&self, case: &Case, system: &System, columns: &Blocks, time: f64) -> bool {
         let pictures = &self.pictures;
-        let is_past = |earlier: f64| is_earlier(earlier, time);
+        // A run that stops within a step has written output of times before its end.
+        let latest = match case.time.step {
+            StepChoice::Fixed(dt) => (time + dt).min(case.time.end).max(time),
+            StepChoice::Adaptive { .. } => case.time.end.max(time),
+        };
+        let is_past = |earlier: f64| is_earlier(earlier, latest);
         let counts = [self.snapshots as u64, pictures.written as u64, pictures.animation.frames];
         counts.iter().all(|&count| count <= MAX_FILES)
             && self.triggers.iter().all(|&position| (1..=MAX_STEPS).contains(&position))
             && self.last_observed.into_iter().flatten().all(is_past)
             && self.table.matches(&system.schema(&case.units), time)
-            && self.structure.as_ref().is_none_or(|structure| structure.is_valid(case, system, columns, time))
+            && self
+                .structure
+                .as_ref()
+                .is_none_or(|structure| structure.is_valid(case, system, columns, latest))
             && system.resumed_painter(case, &pictures.painter, &mut columns.clone()).is_ok()
     }
 }
@@ -313,6 +328,11 @@ impl<'a> Observers<'a> {
         self.schedules.iter().filter_map(|schedule| schedule.trigger.due_time()).min_by(f64::total_cmp)
     }
 
+    /// Returns the shortest interval of all triggers in simulated time.
+    pub fn shortest_interval(&self) -> Option<f64> {
+        self.schedules.iter().filter_map(|schedule| schedule.trigger.interval()).min_by(f64::total_cmp)
+    }
+
     /// Returns the largest number of steps, up to `most`, that `simulation` can take before an
     /// observer must see its state. No output is due within the first step.
     pub fn steps_until_due(&self, simulation: &Simulation, most: u64) -> u64 {
@@ -355,8 +375,8 @@ impl<'a> Observers<'a> {
                 continue;
             }
             // No observer gets the same time twice. The end of the run is also the end of the last
-            // step.
-            if last_observed != Some(moment.time) {
+            // step, and a run that stopped within its first step resumes at the start.
+            if last_observed.is_none_or(|last| last < moment.time) {
                 self.observe(index, moment)?;
                 self.schedules[index].last_observed = Some(moment.time);
             }

@@ -266,7 +266,8 @@ fn restore_columns(
 }
 
 impl State {
-    /// Returns true if a run of `system` can have written this state with these columns at `time`.
+    /// Returns true if a run of `system` can have written this state with these columns, whose
+    /// output is of `time` at the latest.
     pub(super) fn is_valid(&self, case: &Case, system: &System, columns: &Blocks, time: f64) -> bool {
         (1..=MAX_STEPS).contains(&self.trigger)
             && self.last_observed.is_none_or(|observed| is_earlier(observed, time))

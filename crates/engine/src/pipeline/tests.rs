@@ -141,6 +141,30 @@ fn the_run_waits_while_the_queue_is_full() {
     }
 }
 
+/// Jobs that take 0.2 s wait until a worker is free, so that a run that stops does not wait for
+/// four of them per worker. Fast jobs fill the queue.
+#[test]
+fn the_queue_of_slow_jobs_is_short() {
+    for (threads, pause, least, most) in [(2, 200, 3, 4), (2, 1, 4, 2 * JOBS_PER_WORKER), (4, 200, 5, 7)] {
+        let (mut pipeline, committed) = (Pipeline::new(threads), Committed::default());
+        let mut longest = 0;
+        for number in 0..24 {
+            pipeline.make_room(1).unwrap();
+            let pause = Duration::from_millis(pause);
+            pipeline.submit(1, Box::new(TestJob { pause, ..TestJob::new(number, &committed) }));
+            longest = longest.max(number + 1 - committed.lock().unwrap().len());
+        }
+        assert!((least..=most).contains(&longest), "{threads} threads, {pause} ms: {longest} jobs waited");
+        let left = pipeline.backlog();
+        assert!(pause < 100 || left >= Duration::from_millis(100), "{left:?}");
+        let started = Instant::now();
+        pipeline.drain().unwrap();
+        assert_eq!(committed.lock().unwrap().len(), 24);
+        // Two rounds of the slow jobs at most. Other processes can take the CPU for some time.
+        assert!(started.elapsed() < Duration::from_millis(700), "{threads}: {:?}", started.elapsed());
+    }
+}
+
 #[test]
 fn short_jobs_run_in_the_calling_thread() {
     struct ShortJob(Arc<Mutex<Option<std::thread::ThreadId>>>);

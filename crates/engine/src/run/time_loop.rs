@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Run;
-use crate::case::OnDrift;
+use crate::case::{MAX_OUTPUTS_PER_STEP, OnDrift};
 use crate::checkpoint::{RunState, StateBeforeEnd};
 use crate::control::{RESERVE, RunEvent, Status, StopReason};
 use crate::error::EngineError;
@@ -54,16 +54,18 @@ impl Run<'_> {
     fn stop_at_checkpoint(&mut self, reason: StopReason) -> Result<(StopReason, PathBuf), EngineError> {
         let needed = self.needed_time();
         let (step, path) = (self.simulation.moment().step, self.save_checkpoint(0.0)?);
-        if reason == StopReason::WallTime && step == self.from.0 {
+        if reason == StopReason::WallTime && step == self.from.0 && !self.has_observed_within_step {
             return Err(EngineError::WallTimeTooShort { step, needed });
         }
         Ok((reason, path))
     }
 
     /// Takes up to `most` steps, reports them, and writes a checkpoint if one is due or requested.
+    /// Takes no step if a stop is due while outputs within the step are observed.
     pub(super) fn take_batch_and_report(&mut self, most: u64) -> Result<(), EngineError> {
+        let Some(next) = self.observe_within_step()? else { return Ok(()) };
         let timer = self.reporter.start_timer();
-        let dt = self.take_batch(most)?;
+        let dt = self.take_batch(next, most)?;
         self.check_limit()?;
         let Moment { step, time, .. } = self.simulation.moment();
         let table = &self.observers.table;
@@ -88,13 +90,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes up to `most` steps, until an output is due, and observes the output times that lie
-    /// inside the first one. Returns the length of the last step.
-    fn take_batch(&mut self, most: u64) -> Result<f64, EngineError> {
+    /// Observes the output times that lie within the next step. Returns the end of this step, or
+    /// `None` if a stop is due before the last of them: a step can have thousands. The state does
+    /// not change, so a resumed run observes the others.
+    fn observe_within_step(&mut self) -> Result<Option<f64>, EngineError> {
         let next = self.simulation.next_time()?;
         let Moment { step, time: now, .. } = self.simulation.moment();
         let (end, dt) = (self.case.time.end, next - now);
-        if next >= end {
+        // A run that stopped within its last step has this state from before the first output of the
+        // step.
+        if next >= end && self.before_end.as_ref().is_none_or(|state| state.step() != step) {
             let (timer, waited) = (self.reporter.start_timer(), self.observers.waited());
             let state = self
                 .reporter
@@ -106,6 +111,7 @@ impl Run<'_> {
         if step == self.from.0 && steps > MANY_STEPS {
             self.reporter.report(RunEvent::ManySteps { steps, dt });
         }
+        self.report_many_outputs(dt);
         // An output time this close to the end of the step is observed there.
         let before = next - time_tolerance(next, dt);
         while let Some(time) = self.observers.next_due_time().filter(|due| *due < before) {
@@ -115,7 +121,31 @@ impl Run<'_> {
                 reporter.count_steps(timer);
                 reporter.retry(|_| observers.observe_between_steps(moment))
             })?;
+            self.longest_batch = self.longest_batch.max(self.reporter.worked_since(timer));
+            self.has_observed_within_step = true;
+            if self.stop_reason().is_some() && self.observers.next_due_time().is_some_and(|due| due < before)
+            {
+                return Ok(None);
+            }
         }
+        Ok(Some(next))
+    }
+
+    /// Reports once if very many outputs are due within a step of length `dt`. A case with a fixed
+    /// step refuses this, but the length of adaptive steps is not known before the run.
+    fn report_many_outputs(&mut self, dt: f64) {
+        let Some(interval) = self.observers.shortest_interval() else { return };
+        let outputs = dt / interval;
+        if outputs > MAX_OUTPUTS_PER_STEP && !self.many_outputs_reported {
+            self.many_outputs_reported = true;
+            self.reporter.report(RunEvent::ManyOutputs { outputs, interval, dt });
+        }
+    }
+
+    /// Takes up to `most` steps, until an output is due. `next` is the end of the first one.
+    /// Returns the length of the last step.
+    fn take_batch(&mut self, next: f64, most: u64) -> Result<f64, EngineError> {
+        let end = self.case.time.end;
         let steps = self.batch_steps(most);
         let (end_of_batch, last_dt) = self.simulation.end_of_batch(next, steps);
         if end_of_batch.time >= end || self.observers.is_row_due(end_of_batch, last_dt) {
@@ -153,9 +183,11 @@ impl Run<'_> {
         // Taken before the state is saved: a request during the save asks for a later state.
         let is_requested = self.reporter.control().take_checkpoint_request();
         let Self { case, provenance, simulation, observers, checkpoints, before_end, reporter, .. } = self;
+        // The step may no longer be the last one if the run has got another end.
+        let (moment, is_finished) = (simulation.moment(), simulation.is_finished());
+        let before_end = before_end.as_ref().filter(|state| is_finished || state.step() == moment.step);
         let path = reporter.retry(|_| {
             let (state, blocks) = (observers.sync()?, observers.checkpoint_blocks());
-            let (moment, before_end) = (simulation.moment(), before_end.as_ref());
             let state = RunState { case, provenance, moment, observers: state, blocks, before_end };
             checkpoints.save(&state, dt)
         })?;
