@@ -116,9 +116,10 @@ pub fn check_new_output(path: &Path, force: bool) -> Result<(), Failure> {
 /// Refuses an existing file, unless `force` is set, and everything else that is not a regular file.
 /// The folder of a new file need not exist.
 pub fn check_new_file(path: &Path, force: bool) -> Result<(), Failure> {
-    let Ok(found) = path.metadata() else { return Ok(()) };
+    // A link is replaced and not followed, so one to nothing counts as a file.
+    let Ok(found) = path.metadata().or_else(|_| path.symlink_metadata()) else { return Ok(()) };
     let path = path.display();
-    if !found.is_file() {
+    if !found.is_file() && !found.is_symlink() {
         // A new file would replace the device, also for all other programs.
         return Err(Failure::Usage(format!("{path}: is not a regular file, expected a file to write")));
     }

@@ -11,9 +11,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use orrery_engine::provenance;
 use orrery_engine::run::LOG_FILE;
+use orrery_io::{has_other_names, open_unlinked};
 use orrery_model::format_count;
 
-use crate::commands::{quoted_word, shell_quoted};
+use crate::commands::{is_hidden, quoted_word, shell_quoted};
 
 /// The log of this process. `None` for commands without a log.
 static LOG: Mutex<Option<RunLog>> = Mutex::new(None);
@@ -101,7 +102,7 @@ impl RunLog {
                 self.pending.extend(format!("{stamp} {lines} missing here\n").into_bytes());
                 self.dropped = 0;
             }
-            self.pending.extend(format!("{stamp} {line}\n").into_bytes());
+            self.pending.extend(format!("{stamp} {}\n", escaped(line)).into_bytes());
         }
         self.write_pending();
     }
@@ -148,17 +149,28 @@ impl RunLog {
 
 /// Opens a file to append to it. Returns it with true if it is empty or ends with a line end.
 fn open_file(path: &Path) -> std::io::Result<(File, bool)> {
-    // Opening a named pipe would wait for a reader.
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(std::io::Error::other("not a regular file"));
+    let mut file = open_unlinked(path, File::options().read(true).append(true).create(true))?;
+    if has_other_names(&file)? {
+        return Err(std::io::Error::other("a file with other names (hard links), expected one name"));
     }
-    let mut file = File::options().read(true).append(true).create(true).open(path)?;
     let mut last = [b'\n'];
     if file.seek(SeekFrom::End(0))? > 0 {
         file.seek(SeekFrom::End(-1))?;
         file.read_exact(&mut last)?;
     }
     Ok((file, last == [b'\n']))
+}
+
+/// Returns a line without characters that a terminal would execute or that hide others.
+fn escaped(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    for c in line.chars() {
+        match is_hidden(c) {
+            true => escaped.extend(c.escape_unicode()),
+            false => escaped.push(c),
+        }
+    }
+    escaped
 }
 
 /// Formats a time as in `2026-11-17T04:06:51Z`.
@@ -225,6 +237,46 @@ mod tests {
         log.add("fourth");
         assert_eq!(lines(&path), ["first", "second", "third", "half a li", "fourth"]);
         assert!(log.warning().is_none());
+    }
+
+    #[test]
+    fn hidden_characters_are_escaped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.log");
+        append(&path, "name \u{1b}[2Jx\ry\u{202e}z");
+        assert_eq!(lines(&path), [r"name \u{1b}[2Jx\u{d}y\u{202e}z"]);
+    }
+
+    /// The folder of a run may be from somebody else, and a line may contain `$(...)`.
+    #[cfg(unix)]
+    #[test]
+    fn other_files_are_not_changed_through_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let [other, absent] = ["other", "absent"].map(|name| folder.path().join(name));
+        std::fs::write(&other, "mine\n").unwrap();
+        let soft = |target: &Path, path: &Path| std::os::unix::fs::symlink(target, path);
+        let hard = |target: &Path, path: &Path| std::fs::hard_link(target, path);
+        let links: [(&Path, &dyn Fn(&Path, &Path) -> std::io::Result<()>, &str); 3] = [
+            (&other, &soft, "a symbolic link"),
+            (&absent, &soft, "a symbolic link"),
+            (&other, &hard, "a file with other names (hard links), expected one name"),
+        ];
+        for (target, link, reason) in links {
+            let path = folder.path().join("run.log");
+            link(target, &path).unwrap();
+            let mut log = RunLog::default();
+            log.open(path.clone());
+            log.add("a line");
+            let expected = format!("warning: {}: 1 line could not be written: {reason}", path.display());
+            assert_eq!(log.warning(), Some(expected));
+            assert_eq!(std::fs::read_to_string(&other).unwrap(), "mine\n");
+            assert!(!absent.exists());
+            // The lines are written when the link is gone.
+            std::fs::remove_file(&path).unwrap();
+            log.add("another");
+            assert_eq!(lines(&path), ["a line", "another"]);
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

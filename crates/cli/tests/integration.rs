@@ -12,6 +12,7 @@ mod fault;
 mod field_files;
 mod fluid_mistakes;
 mod fluid_runs;
+mod foreign_folders;
 mod heat_mistakes;
 mod heat_results;
 mod heat_runs;

@@ -3,7 +3,7 @@
 use orrery_io::{Limits, read_model_segy, read_seismograms_segy, read_volume_npy, read_volume_vti};
 use serde_json::Value;
 
-use crate::common::TestDir;
+use crate::common::{TestDir, error_of};
 
 /// Two shots with two receivers each. Both have 20 steps.
 const SHOTS: &str = r#"
@@ -78,6 +78,23 @@ fn several_shots_are_computed_one_after_another() {
     assert!(
         plan.contains("shot = 7") && plan.ends_with("# 2 shots, one after another; this is the first one\n")
     );
+}
+
+#[test]
+#[cfg(unix)]
+fn a_linked_folder_of_a_shot_is_refused() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    dir.run("line.toml", "mine", &["wave.shot=9"]);
+    std::fs::create_dir(dir.path("survey")).unwrap();
+    std::os::unix::fs::symlink(dir.path("mine"), dir.path("survey/shot-9")).unwrap();
+    let before = dir.content();
+    let run = ["run", "line.toml", "--device", "cpu", "--out", "survey"];
+    let expected = "survey/shot-9: cannot be used as output directory: it is a symbolic link, expected a directory or nothing";
+    for flag in ["--force", "--resume"] {
+        assert_eq!(error_of(&dir, &[&run[..], &[flag]].concat()), expected);
+        assert!(dir.content() == before, "{flag}: a file has changed");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orrery_io::{Format, IoError, make_folder, remove_files, write_file_atomically};
+use orrery_io::{Format, IoError, is_link, make_folder, open_unlinked, remove_files, write_file_atomically};
 
 use crate::case::Case;
 use crate::error::EngineError;
@@ -65,6 +65,8 @@ const START_FORMATS: [Format; 4] =
 const RUN_MARK: &str = "program: orrery";
 /// Line in `PROVENANCE` while a run is being replaced.
 const BEING_REPLACED: &str = "replaced: what is left of this run is about to go";
+/// Largest content of `LOCK` that a run replaces: the id of a process.
+const MAX_OWNER_BYTES: usize = 32;
 /// Locked while a run writes to the folder. It is never removed: after a removal, two runs could
 /// lock two different files.
 const LOCK: &str = ".lock";
@@ -150,8 +152,10 @@ impl Output {
                         Err(EngineError::OutputNotEmpty(folder.clone()))
                     }
                 },
-                _ if self.replace == Replace::Any => Ok(()),
-                _ if self.replace == Replace::WithoutProgress && has_no_progress(folder) => Ok(()),
+                _ if self.replace == Replace::Any => check_no_links(folder),
+                _ if self.replace == Replace::WithoutProgress && has_no_progress(folder) => {
+                    check_no_links(folder)
+                }
                 _ => {
                     let resumable = !CHECKPOINTS.list_files(folder).is_empty();
                     Err(EngineError::ContainsRun { path: folder.clone(), resumable })
@@ -206,12 +210,24 @@ impl Output {
     }
 }
 
+/// Checks that no subfolder of a run is a link. Files would be written and removed elsewhere.
+pub(crate) fn check_no_links(folder: &Path) -> Result<(), EngineError> {
+    match SERIES.iter().find(|series| is_link(&folder.join(series.folder))) {
+        Some(Series { folder: name, .. }) => Err(EngineError::OutputFolder {
+            path: folder.to_owned(),
+            reason: format!("its {name} is a symbolic link, expected a directory or nothing"),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Checks that a run can write to all existing parts of the folder, before a file is removed.
 fn check_writable(folder: &Path) -> Result<(), EngineError> {
     let refused = |name: &str, reason: &str| {
         let reason = format!("its {name} is {reason} or nothing");
         Err(EngineError::OutputFolder { path: folder.to_owned(), reason })
     };
+    check_no_links(folder)?;
     for name in run_files().chain([PROVENANCE.to_owned()]) {
         if folder.join(&name).is_dir() {
             return refused(&name, "a directory, expected a file");
@@ -226,9 +242,8 @@ fn check_writable(folder: &Path) -> Result<(), EngineError> {
             continue;
         }
         // A name of an unfinished file: if this process is killed here, a later run removes it.
-        let probe = path.join(format!(".{}0{}.{}.part", series.prefix, SUFFIXES[0], std::process::id()));
-        File::create(&probe).map_err(|e| folder_error(&path, IoError::from_system(&probe, e)))?;
-        let _ = fs::remove_file(&probe);
+        let probe = format!(".{}0{}.{}.part", series.prefix, SUFFIXES[0], std::process::id());
+        orrery_io::check_writable(&path, &probe).map_err(|e| folder_error(&path, e))?;
     }
     Ok(())
 }
@@ -278,21 +293,18 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
         let reason = format!("its {LOCK} is not a file, expected a regular file or none");
         return Err(EngineError::OutputFolder { path: folder.to_owned(), reason });
     }
-    let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = opened.map_err(failed)?;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = open_unlinked(&path, &options).map_err(failed)?;
     let mut attempts = 0;
     loop {
         match file.try_lock() {
             Ok(()) => {
-                // The process id is for the error message of a second run. The lock itself needs no
-                // content.
-                let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+                let _ = write_owner(&mut file);
                 return Ok(Lock(Some(file)));
             }
             Err(TryLockError::WouldBlock) => {
-                let mut owner = String::new();
-                let _ = file.rewind().and_then(|()| (&file).take(32).read_to_string(&mut owner));
-                let owner = owner.trim().parse().ok();
+                let owner = read_owner(&mut file).ok().flatten();
                 // A child process that has just been started has the open files of this process
                 // until it runs its program, and with them a lock that was given up.
                 if owner != Some(std::process::id()) || attempts == OWN_LOCK_ATTEMPTS {
@@ -305,6 +317,26 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
             Err(TryLockError::Error(_)) => return Ok(Lock(None)),
         }
     }
+}
+
+/// Reads the process id in the file of a lock. Returns `None` if its content is something else.
+fn read_owner(file: &mut File) -> std::io::Result<Option<u32>> {
+    let mut content = String::new();
+    file.rewind()?;
+    file.take(MAX_OWNER_BYTES as u64 + 1).read_to_string(&mut content)?;
+    Ok(content.trim().parse().ok().filter(|_| content.len() <= MAX_OWNER_BYTES))
+}
+
+/// Writes the id of this process to the file of a lock, for the error message of a second run. The
+/// lock itself needs no content. Any other content stays: the name may be a hard link to a file of
+/// somebody else.
+fn write_owner(file: &mut File) -> std::io::Result<()> {
+    if file.metadata()?.len() == 0 || read_owner(file)?.is_some() {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())?;
+    }
+    Ok(())
 }
 
 /// Removes the files of a finished run that exist only because it ended. `state` is the state of
@@ -342,7 +374,8 @@ fn is_leftover(path: &Path) -> bool {
 fn files_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter(|entry| wanted(&entry.file_name().to_string_lossy()));
-    named.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
+    // A link is one of the files, and only the link is removed.
+    named.map(|entry| entry.path()).filter(|path| path.is_file() || is_link(path)).collect()
 }
 
 #[cfg(test)]

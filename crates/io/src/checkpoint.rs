@@ -19,12 +19,12 @@
 //! defines the content of the header, which is only text here.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
 use crate::error::{Fault, IoError};
 use crate::limits::Limits;
+use crate::regular::open_input;
 use crate::storage::{PendingFile, replace_file};
 use crate::text::byte_count;
 
@@ -202,12 +202,7 @@ fn write_block(
 /// Reads a checkpoint and verifies all hashes. Memory is bounded by the length of the file.
 pub fn read_checkpoint(path: &Path, limits: &Limits) -> Result<Checkpoint, IoError> {
     let attempt = || {
-        // Check the file type before opening: opening a pipe waits for its other end.
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(Fault::malformed("path", "a directory or a special file", "a checkpoint"));
-        }
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
+        let (file, length) = open_input(path)?;
         if length > limits.memory {
             return Err(Fault::TooLong { length, limit: limits.memory });
         }

@@ -18,6 +18,7 @@ use orrery_model::{Particles, Species, Units, Vec3s, format_count};
 use crate::cosmology::{Comoving, Conversion, CosmologyFields, Exponents};
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits};
+use crate::regular::open_input;
 use crate::snapshot::Snapshot;
 use crate::text::{self, byte_count};
 
@@ -212,8 +213,8 @@ struct Records {
 
 impl Records {
     fn open(path: &Path) -> Result<Self, Fault> {
-        let mut file = BufReader::new(File::open(path)?);
-        let file_bytes = file.get_ref().metadata()?.len();
+        let (file, file_bytes) = open_input(path)?;
+        let mut file = BufReader::new(file);
         let mut first = [0; 4];
         file.read_exact(&mut first)?;
         file.seek(SeekFrom::Start(0))?;

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use crate::error::{Fault, IoError};
-use crate::field::open_file;
+use crate::regular::open_input;
 
 /// Bytes that are read and hashed at a time.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -29,7 +29,7 @@ pub(crate) struct HashedFile {
 
 impl HashedFile {
     pub fn open(path: &Path) -> Result<Self, Fault> {
-        let (file, length) = open_file(path)?;
+        let (file, length) = open_input(path)?;
         let block_bytes = length.clamp(1, BLOCK_BYTES as u64) as usize;
         let (hasher, block) = (blake3::Hasher::new(), vec![0; block_bytes]);
         Ok(Self { file, length, hasher, block, filled: 0, taken: 0 })

@@ -26,6 +26,7 @@ mod npy_header;
 mod npz;
 pub mod picture;
 pub mod plot;
+mod regular;
 mod segy;
 mod seismogram;
 mod snapshot;
@@ -49,6 +50,7 @@ pub use fluid::{
 pub use hashed::hash_file;
 pub use limits::{Limits, available_memory, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
+pub use regular::{has_other_names, is_link, open_unlinked};
 pub use segy::{
     SegyFile, SegyKind, SegyModel, read_model_segy, read_model_segy_hashed, read_segy, read_seismograms_segy,
     write_seismograms_segy,
@@ -58,6 +60,6 @@ pub use snapshot::{
     Format, Snapshot, SnapshotDescription, describe_snapshot, read_snapshot, read_snapshot_as, write_snapshot,
 };
 pub use storage::{
-    AppendFile, Mark, StorageError, WriteStage, copy_file_atomically, make_folder, remove_files,
-    write_file_atomically,
+    AppendFile, Mark, StorageError, WriteStage, check_writable, copy_file_atomically, make_folder,
+    remove_files, write_file_atomically,
 };

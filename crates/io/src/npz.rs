@@ -26,6 +26,7 @@ use crate::error::{Fault, IoError};
 use crate::limits::{COLUMN_BYTES, Limits, MAX_PROVENANCE_BYTES, check_provenance};
 use crate::metered::{Budget, Metered};
 use crate::npy::{self, Array};
+use crate::regular::open_input;
 use crate::snapshot::Snapshot;
 use crate::storage::replace_file;
 use crate::text::{self, byte_count};
@@ -263,8 +264,7 @@ struct Source {
 
 impl Source {
     fn open(path: &Path) -> Result<Self, Fault> {
-        let mut file = File::open(path)?;
-        let file_bytes = file.metadata()?.len();
+        let (mut file, file_bytes) = open_input(path)?;
         check_directory(&mut file, file_bytes)?;
         let budget = Budget::default();
         budget.refill(DIRECTORY_BYTES);

@@ -1,7 +1,7 @@
 //! Snapshots in all formats: detection of the format, reading, atomic writing, and a summary of a
 //! file.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use crate::cosmology::{Comoving, HUBBLE_PARAMETER, PERIODIC_BOX, recorded_expans
 use crate::error::{Fault, IoError};
 use crate::field::FieldFormat;
 use crate::limits::{Limits, check_provenance};
+use crate::regular::open_input;
 use crate::storage::replace_file;
 use crate::{gadget, hdf5, npz, xyz};
 
@@ -150,14 +151,7 @@ fn read_with_format(path: &Path, limits: &Limits, comoving: Comoving) -> Result<
 }
 
 fn detect_format(path: &Path) -> Result<Format, Fault> {
-    // Check the file type before opening. Opening a pipe waits for a writer, and a device has no
-    // end.
-    let kind = fs::metadata(path)?.file_type();
-    if !kind.is_file() {
-        let got = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
-        return Err(Fault::malformed("path", got, "a file"));
-    }
-    let file = File::open(path)?;
+    let (file, _) = open_input(path)?;
     let mut head = Vec::new();
     file.take(64).read_to_end(&mut head)?;
     if head.is_empty() {

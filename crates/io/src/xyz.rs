@@ -31,7 +31,6 @@
 //! - Lines, names and columns have fixed upper limits, so memory is bounded for any input.
 //! - Writing and reading a snapshot gives the same bits.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
@@ -40,6 +39,7 @@ use orrery_model::{Particle, Species, Units, format_count};
 use crate::cosmology::PERIODIC_BOX;
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits, MAX_PROVENANCE_BYTES, MAX_PROVENANCE_NAMES, check_provenance};
+use crate::regular::open_input;
 use crate::snapshot::Snapshot;
 use crate::text::{self, MAX_QUOTED_CHARS, byte_count, shorten_for_message};
 
@@ -130,8 +130,7 @@ pub fn quote_if_needed(text: &str) -> String {
 
 /// Reads the file at `path`.
 pub fn read(path: &Path, limits: &Limits) -> Result<Snapshot, Fault> {
-    let file = File::open(path)?;
-    let file_bytes = file.metadata()?.len();
+    let (file, file_bytes) = open_input(path)?;
     let mut lines = Lines::after_line(0, BufReader::with_capacity(1 << 20, file));
 
     let count = lines.next_whole_line("the number of bodies")?.trim_start_matches(BYTE_ORDER_MARK).trim();

@@ -238,13 +238,35 @@ pub fn shell_quoted(path: &Path) -> String {
     quoted_word(&if path.starts_with('-') { format!("./{path}") } else { path })
 }
 
-/// Returns a word of a command line quoted so that a shell reads it as one word.
+/// Returns a word of a command line quoted so that a shell reads it as one word. A line end or an
+/// escape sequence in it becomes visible: `$'a\nb'`, which bash, zsh and ksh read.
 pub fn quoted_word(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:+,@%~".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    if !word.chars().any(is_hidden) {
+        return format!("'{}'", word.replace('\'', r"'\''"));
+    }
+    let mut quoted = String::from("$'");
+    for c in word.chars() {
+        match c {
+            '\n' => quoted.push_str(r"\n"),
+            '\\' | '\'' => quoted.extend(['\\', c]),
+            c if is_hidden(c) && c.is_ascii() => quoted.push_str(&format!(r"\x{:02x}", u32::from(c))),
+            c if is_hidden(c) => quoted.push_str(&format!(r"\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "'"
+}
+
+/// Returns true for control characters, and for those that change the direction of the text that
+/// follows or are invisible, such as U+202E.
+pub fn is_hidden(c: char) -> bool {
+    let is_format =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    c.is_control() || is_format
 }
 
 #[cfg(test)]

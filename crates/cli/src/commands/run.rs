@@ -10,7 +10,7 @@ use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Output, Replace, Summary};
 use orrery_engine::system::Plan;
 use orrery_engine::{EngineError, System, provenance, run as engine_run};
-use orrery_io::{Limits, format_bytes};
+use orrery_io::{Limits, format_bytes, is_link};
 use orrery_model::format_count;
 use orrery_particles::settings::StepChoice;
 use serde_json::{Value, json};
@@ -60,6 +60,9 @@ pub fn run(arguments: &RunArgs, leader: &LeadingRank) -> Result<Ending, Failure>
     }
     let [json, timing] = prepare_json(common, arguments.force)?;
     let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
+    for (_, folder) in runs.iter().filter(|_| runs.len() > 1) {
+        check_is_no_link(folder)?;
+    }
     if !arguments.resume {
         for (_, folder) in &runs {
             Output { folder: folder.clone(), replace }.check_usable().map_err(Failure::from)?;
@@ -104,6 +107,15 @@ pub fn run(arguments: &RunArgs, leader: &LeadingRank) -> Result<Ending, Failure>
 fn selected_shots(case: &Case) -> Option<Vec<u64>> {
     let wave = case.wave().filter(|wave| wave.shot.is_none())?;
     Some(wave.shots())
+}
+
+/// Refuses a link in the place of the folder of a shot. The folder of a survey may be a link.
+fn check_is_no_link(folder: &Path) -> Result<(), Failure> {
+    if !is_link(folder) {
+        return Ok(());
+    }
+    let reason = "it is a symbolic link, expected a directory or nothing".to_owned();
+    Err(EngineError::OutputFolder { path: folder.to_owned(), reason }.into())
 }
 
 /// Returns the case of each shot with the folder of its run, which is below `folder`.

@@ -229,7 +229,7 @@ fn resumed_case(
     }
 }
 
-/// Returns an error unless `folder` is a folder with a checkpoint.
+/// Returns an error unless `folder` is a folder with a checkpoint and without linked subfolders.
 fn check_has_checkpoint(folder: &Path) -> Result<(), EngineError> {
     if !folder.is_dir() {
         return Err(EngineError::NotAFolder { path: folder.to_owned() });
@@ -237,7 +237,7 @@ fn check_has_checkpoint(folder: &Path) -> Result<(), EngineError> {
     if !checkpoint::exists_in(folder) {
         return Err(EngineError::NoCheckpoint { path: folder.to_owned(), damaged: 0 });
     }
-    Ok(())
+    folder::check_no_links(folder)
 }
 
 /// Selects the device of a resumed run and checks its memory.

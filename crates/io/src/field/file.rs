@@ -1,6 +1,5 @@
 //! Files of fields in all formats: detection of the format, reading, writing, and a picture.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use super::{FieldData, FieldFrame, FieldLabels, FieldValues, VolumeData, read_fi
 use crate::error::{Fault, IoError};
 use crate::limits::Limits;
 use crate::picture::{FieldPicture, Image, PictureError, ValueRange, render_field};
+use crate::regular::open_input;
 use crate::segy::{self, SegyModel, read_model_segy};
 use crate::snapshot::Format;
 
@@ -67,10 +67,8 @@ impl FieldFormat {
             return None;
         }
         Self::from_path(path).or_else(|| {
-            // Opening a pipe waits for a writer.
-            path.is_file().then_some(())?;
             let mut head = Vec::new();
-            File::open(path).ok()?.take(64).read_to_end(&mut head).ok()?;
+            open_input(path).ok()?.0.take(64).read_to_end(&mut head).ok()?;
             Self::from_content(&head)
         })
     }

@@ -7,9 +7,10 @@ use std::path::Path;
 use orrery_model::Precision;
 use png::{BitDepth, ColorType, Decoder, DecodingError, Reader, Transformations};
 
-use super::{FieldData, allocate_values, open_file};
+use super::{FieldData, allocate_values};
 use crate::error::{Fault, IoError};
 use crate::limits::Limits;
+use crate::regular::open_input;
 use crate::text::{MAX_QUOTED_CHARS, byte_count, shorten_for_message};
 
 /// Largest compression ratio of deflate: 258 bytes take at least two bits.
@@ -27,7 +28,7 @@ pub fn read_field_png(path: &Path, limits: &Limits) -> Result<FieldData, IoError
 }
 
 fn read(path: &Path, limits: &Limits) -> Result<FieldData, Fault> {
-    let (file, file_bytes) = open_file(path)?;
+    let (file, file_bytes) = open_input(path)?;
     let mut decoder = Decoder::new(BufReader::new(file));
     // The image itself is checked below. This limits chunks of metadata.
     decoder.set_limits(png::Limits { bytes: limits.memory.min(64 << 20) as usize });

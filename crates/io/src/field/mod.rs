@@ -24,9 +24,6 @@ mod image;
 mod vti;
 mod window;
 
-use std::fs::{self, File};
-use std::path::Path;
-
 use orrery_model::Precision;
 
 pub(crate) use array::write_array;
@@ -134,19 +131,6 @@ impl<'a> FieldValues<'a> {
             Self::Double(values) => values.iter().try_for_each(|value| sink.write_all(&value.to_le_bytes())),
         }
     }
-}
-
-/// Opens a file and returns it with its length.
-pub(crate) fn open_file(path: &Path) -> Result<(File, u64), Fault> {
-    // Opening a pipe waits for a writer, and a device has no end.
-    let kind = fs::metadata(path)?.file_type();
-    if !kind.is_file() {
-        let got = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
-        return Err(Fault::malformed("path", got, "a file"));
-    }
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
-    Ok((file, length))
 }
 
 /// Returns empty memory for `count` values. `extra_bytes` are needed at the same time.

@@ -19,7 +19,6 @@ mod trajectory;
 mod xyz;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
@@ -31,6 +30,7 @@ pub use frames::{FluidFrames, is_fluid_trajectory};
 
 use crate::error::{Fault, IoError};
 use crate::limits::{Limits, check_provenance, reserve_column};
+use crate::regular::open_input;
 use crate::text::{MAX_QUOTED_CHARS, shorten_for_message};
 
 /// Largest number of species in a file.
@@ -215,15 +215,8 @@ pub fn read_fluid(path: &Path, limits: &Limits) -> Result<FluidFile, IoError> {
 }
 
 fn detect_format(path: &Path) -> Result<FluidFormat, Fault> {
-    // Check the file type before opening. Opening a pipe waits for a writer, and a device has no
-    // end.
-    let kind = fs::metadata(path)?.file_type();
-    if !kind.is_file() {
-        let got = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
-        return Err(Fault::malformed("path", got, "a file"));
-    }
     let mut head = Vec::new();
-    File::open(path)?.take(4096).read_to_end(&mut head)?;
+    open_input(path)?.0.take(4096).read_to_end(&mut head)?;
     if head.is_empty() {
         return Err(Fault::malformed("content", "an empty file", "particles of a fluid"));
     }

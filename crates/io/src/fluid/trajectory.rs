@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::error::Fault;
+use crate::regular::open_unlinked;
 use crate::storage::{StorageError, WriteStage};
 
 /// File with at least one byte, open for reading and writing.
@@ -16,18 +17,18 @@ pub(super) struct TrajectoryFile {
 impl TrajectoryFile {
     /// Opens a file. Returns `None` if it does not exist or is empty. A link is not followed.
     pub fn open(path: &Path) -> Result<Option<Self>, Fault> {
-        let found = match fs::symlink_metadata(path) {
+        match fs::symlink_metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            found => found?,
-        };
-        if !found.is_file() {
-            return Err(Fault::malformed("path", "something that is not a file", "a trajectory or nothing"));
+            found => {
+                if !found?.is_file() {
+                    let got = "something that is not a file";
+                    return Err(Fault::malformed("path", got, "a trajectory or nothing"));
+                }
+            }
         }
-        if found.len() == 0 {
-            return Ok(None);
-        }
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Some(Self { file, length: found.len() }))
+        let file = open_unlinked(path, OpenOptions::new().read(true).write(true))?;
+        let length = file.metadata()?.len();
+        Ok((length > 0).then_some(Self { file, length }))
     }
 
     /// Returns the length in bytes.

@@ -15,6 +15,7 @@ use super::source::{Meter, MeteredFile};
 use crate::cosmology::{Comoving, Conversion, Exponents};
 use crate::error::Fault;
 use crate::limits::{COLUMN_BYTES, Limits};
+use crate::regular::open_input;
 use crate::snapshot::Snapshot;
 use crate::text::{self, byte_count};
 
@@ -29,10 +30,10 @@ const MIN_FILE_BYTES_PER_BODY: u64 = 24;
 
 /// Reads the file at `path`.
 pub fn read(path: &Path, limits: &Limits, comoving: Comoving) -> Result<Snapshot, Fault> {
-    let file_bytes = std::fs::metadata(path)?.len();
     let parse = || {
-        let (file, meter) = MeteredFile::new(std::fs::File::open(path)?, file_bytes)
-            .map_err(|error| library_fault("file", error.into()))?;
+        let (file, file_bytes) = open_input(path)?;
+        let (file, meter) =
+            MeteredFile::new(file, file_bytes).map_err(|error| library_fault("file", error.into()))?;
         meter.allow_metadata();
         let file = File::from_source(file).map_err(|error| library_fault("file", error))?;
         let expected_bytes = file.superblock().eof_address;

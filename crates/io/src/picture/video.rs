@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::PictureError;
 use crate::error::IoError;
+use crate::storage::create_new_file;
 
 /// Returns the path of ffmpeg if it is in `PATH`.
 pub fn find_ffmpeg() -> Option<PathBuf> {
@@ -39,18 +40,16 @@ pub fn write_mp4(
     let path = folder.join(name);
     let failed = |reason: String| PictureError::encoding(&path)(format!("ffmpeg: {reason}"));
     let part = format!(".{name}.{}.part", std::process::id());
+    // ffmpeg would write through a link of this name.
+    create_new_file(&folder.join(&part)).map_err(|e| PictureError::Io(IoError::from_system(&path, e)))?;
     let arguments = mp4_arguments(pattern, frames, frames_per_second, &part);
     // Relative paths: ffmpeg would take a % in the path of the folder as a number.
-    let output = Command::new(ffmpeg)
-        .args(&arguments)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
-    let result = match output.status.success() {
-        true => std::fs::rename(folder.join(&part), &path)
+    let output = Command::new(ffmpeg).args(&arguments).current_dir(folder).stdin(Stdio::null()).output();
+    let result = match output {
+        Err(error) => Err(failed(error.to_string())),
+        Ok(output) if output.status.success() => std::fs::rename(folder.join(&part), &path)
             .map_err(|error| PictureError::Io(IoError::from_system(&path, error))),
-        false => {
+        Ok(output) => {
             let message = String::from_utf8_lossy(&output.stderr);
             let lines: Vec<&str> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
             Err(failed(format!("{}: {}", output.status, lines.join("; "))))

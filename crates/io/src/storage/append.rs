@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PendingFile, StorageError, WriteStage, create_new_file, sync_folder};
 use crate::error::{Fault, IoError};
+use crate::regular::{has_other_names, open_unlinked};
 use crate::text::byte_count;
 
 /// State of a growing file: its length without the trailer, and the hash of these bytes.
@@ -32,17 +33,18 @@ impl Mark {
 
     /// Opens the file and checks its first bytes. Also returns their hash.
     fn open_file(&self, path: &Path, options: &OpenOptions) -> Result<(File, blake3::Hasher), Fault> {
-        let found = match fs::symlink_metadata(path) {
+        match fs::symlink_metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Fault::Changed("removed")),
-            found => found?,
-        };
-        if !found.is_file() {
-            return Err(Fault::Changed("replaced by something that is not a file"));
+            found => {
+                if !found?.is_file() {
+                    return Err(Fault::Changed("replaced by something that is not a file"));
+                }
+            }
         }
-        if found.len() < self.length {
+        let mut file = open_unlinked(path, options)?;
+        if file.metadata()?.len() < self.length {
             return Err(Fault::Changed("shortened"));
         }
-        let mut file = options.open(path)?;
         let hasher = hash_prefix(&mut file, self.length)?;
         if hasher.finalize().to_hex().as_str() != self.blake3 {
             return Err(Fault::Changed("changed"));
@@ -84,6 +86,10 @@ impl AppendFile {
         let (file, hasher) = opened.map_err(|fault| fault.in_file(path))?;
         let (path, length) = (path.to_owned(), mark.length);
         let mut reopened = Self { path, file, length, hasher, trailer, sync_failed: false };
+        if has_other_names(&reopened.file).map_err(|e| IoError::from_system(&reopened.path, e))? {
+            // The other name may be that of a copy, or of a file outside of the folder.
+            reopened.rewrite_file()?;
+        }
         reopened.restore_end().map_err(|cause| reopened.error_in(WriteStage::Truncate, cause))?;
         Ok(reopened)
     }
@@ -136,7 +142,7 @@ impl AppendFile {
         Ok(bytes)
     }
 
-    /// Writes the content to a new file, after a failed sync.
+    /// Writes the content to a new file, after a failed sync or if the file has another name.
     ///
     /// After a failed sync, systems such as Linux mark lost data as written. Another sync then
     /// succeeds although the data are not on the disk.
@@ -152,7 +158,7 @@ impl AppendFile {
             file.take_failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
             written?;
             file.finish().map_err(Fault::Storage)?;
-            Ok(OpenOptions::new().read(true).write(true).open(&self.path)?)
+            Ok(open_unlinked(&self.path, OpenOptions::new().read(true).write(true))?)
         };
         self.file = attempt().map_err(|fault| fault.in_file(&self.path))?;
         self.sync_failed = false;
@@ -234,6 +240,22 @@ mod tests {
             AppendFile::create(&path, b"", b"new").unwrap();
             assert_eq!(fs::read(&elsewhere).unwrap(), b"one\ntwo\nthree\n", "a link is not followed");
         }
+    }
+
+    /// A copy of a folder may consist of hard links, and a link may be to a foreign file.
+    #[test]
+    #[cfg(unix)]
+    fn continued_file_does_not_change_under_another_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["rows.csv", "other"].map(|name| folder.path().join(name));
+        let mut file = AppendFile::create(&path, b";", b"one\n").unwrap();
+        let mark = file.sync().unwrap();
+        file.append(b"two\n").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        let mut file = AppendFile::reopen(&path, b";", &mark).unwrap();
+        file.append(b"three\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\nthree\n;");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "one\ntwo\n;");
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub use append::{AppendFile, Mark};
 pub(crate) use pending::PendingFile;
 
 use crate::error::{Fault, IoError, system_message};
+use crate::regular::open_input;
 use crate::text::byte_count;
 
 /// Operation on a file that failed.
@@ -75,7 +76,7 @@ impl StorageError {
 }
 
 /// Creates a new file at `path` and removes an existing one. A link is replaced and not followed.
-fn create_new_file(path: &Path) -> io::Result<fs::File> {
+pub(crate) fn create_new_file(path: &Path) -> io::Result<fs::File> {
     let create = || fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
     match create() {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -84,6 +85,15 @@ fn create_new_file(path: &Path) -> io::Result<fs::File> {
         }
         outcome => outcome,
     }
+}
+
+/// Checks that files can be created in `folder`, with a file of this `name` that is removed again.
+/// An existing file or link of that name is removed and not followed.
+pub fn check_writable(folder: &Path, name: &str) -> Result<(), IoError> {
+    let probe = folder.join(name);
+    create_new_file(&probe).map_err(|e| IoError::from_system(&probe, e))?;
+    let _ = fs::remove_file(&probe);
+    Ok(())
 }
 
 /// Writes a file with `fill`. It appears under its name only after it is complete and synced to
@@ -111,7 +121,7 @@ pub fn write_file_atomically(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
 
 /// Copies a file atomically: the complete copy appears under its name, or none.
 pub fn copy_file_atomically(from: &Path, to: &Path) -> Result<(), IoError> {
-    let mut source = fs::File::open(from).map_err(|e| IoError::from_system(from, e))?;
+    let (mut source, _) = open_input(from).map_err(|fault| fault.in_file(from))?;
     replace_file(to, |file| {
         io::copy(&mut source, file)?;
         Ok(())

@@ -232,10 +232,8 @@ impl Tuning {
         let path = Self::file_path(device).ok_or(LabError::NoCache)?;
         let folder = path.parent().unwrap_or(&path);
         std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
-        let probe = folder.join(format!(".probe-{}", std::process::id()));
-        std::fs::write(&probe, b"").map_err(|e| orrery_io::IoError::from_system(folder, e))?;
-        let _ = std::fs::remove_file(probe);
-        Ok(())
+        let probe = format!(".probe-{}", std::process::id());
+        Ok(orrery_io::check_writable(folder, &probe)?)
     }
 
     fn save_to(&self, path: &Path, device: &Device) -> Result<(), LabError> {

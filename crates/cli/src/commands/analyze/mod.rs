@@ -14,7 +14,7 @@ use orrery_engine::provenance::species_name;
 use orrery_engine::seismogram_analysis::{TraceRow, analyze_seismograms};
 use orrery_engine::system::column_header;
 use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
-use orrery_io::{IoError, Limits, SegyFile, read_segy, write_file_atomically};
+use orrery_io::{IoError, Limits, SegyFile, is_link, read_segy, write_file_atomically};
 use orrery_model::analysis::{FIRST_BREAK_FRACTION, Shell};
 use orrery_model::{ShownUnit, UnitNames, format_count, short_number};
 use serde_json::{Value, json};
@@ -41,6 +41,11 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
         [run] if run.is_dir() => Some(run.join("analysis")),
         _ => None,
     });
+    // The folder of a run may be from somebody else. A folder that the user names may be a link.
+    if let Some(folder) = folder.as_ref().filter(|folder| output.is_none() && is_link(folder)) {
+        let expected = "expected a directory or nothing; --output DIR writes elsewhere";
+        return Err(Failure::Usage(format!("{}: is a symbolic link, {expected}", folder.display())));
+    }
     match list_snapshots(paths)? {
         SnapshotFiles::Bodies(files) => analyze_bodies(arguments, &files, folder.as_deref()),
         SnapshotFiles::Fields(files) => analyze_field_files(arguments, &files, folder.as_deref()),

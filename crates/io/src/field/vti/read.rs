@@ -7,11 +7,12 @@ use std::str::FromStr;
 
 use orrery_model::Precision;
 
-use super::super::{FieldData, FieldFrame, FieldLabels, VolumeData, open_file};
+use super::super::{FieldData, FieldFrame, FieldLabels, VolumeData};
 use super::data::{ArrayHead, BinaryForm, Storage, read_values};
 use super::xml::{Element, Scanner};
 use crate::error::{Fault, IoError};
 use crate::limits::Limits;
+use crate::regular::open_input;
 use crate::text::{MAX_QUOTED_CHARS, shorten_for_message};
 
 /// Largest number of arrays in a file.
@@ -62,7 +63,7 @@ fn read<const D: usize>(
     limits: &Limits,
     select: impl Fn(&Layout) -> Result<Nodes<D>, Fault>,
 ) -> Result<(FieldArray<D>, FieldLabels<D>), Fault> {
-    let (mut file, file_bytes) = open_file(path)?;
+    let (mut file, file_bytes) = open_input(path)?;
     let layout = Layout::read(&mut file, file_bytes, limits)?;
     let form = layout.binary_form()?;
     let Nodes { counts, frame } = select(&layout)?;

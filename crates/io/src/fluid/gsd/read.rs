@@ -18,6 +18,7 @@ use crate::error::Fault;
 use crate::fluid::builder::{Builder, open_box};
 use crate::fluid::{FluidFile, MAX_SPECIES, quoted};
 use crate::limits::Limits;
+use crate::regular::open_input;
 
 /// Largest list of names that is read. A list has at most 65535 names.
 const MAX_NAMES_BYTES: u64 = 4 << 20;
@@ -301,7 +302,7 @@ impl Frame<'_> {
 
     /// Returns a reader of a chunk. Each has an open file, because columns are read side by side.
     fn reader(&self, entry: Entry) -> Result<std::io::Take<BufReader<File>>, Fault> {
-        let mut file = File::open(self.path)?;
+        let (mut file, _) = open_input(self.path)?;
         file.seek(SeekFrom::Start(entry.location))?;
         Ok(BufReader::with_capacity(1 << 18, file).take(entry.end() - entry.location))
     }
@@ -439,8 +440,7 @@ impl IndexReader {
 
 /// Opens a file and returns the names of its chunks and its index.
 fn open(path: &Path) -> Result<(Vec<String>, IndexReader), Fault> {
-    let mut file = File::open(path)?;
-    let file_bytes = file.metadata()?.len();
+    let (mut file, file_bytes) = open_input(path)?;
     let mut bytes = [0; HEADER_BYTES as usize];
     file.read_exact(&mut bytes)?;
     let header = Header::parse(&bytes, file_bytes)?;

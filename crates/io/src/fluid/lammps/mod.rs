@@ -35,7 +35,6 @@
 
 mod header;
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -46,6 +45,7 @@ use super::builder::Builder;
 use super::{FluidFile, quoted};
 use crate::error::Fault;
 use crate::limits::{Limits, reserve_column};
+use crate::regular::open_input;
 use crate::xyz::{Lines, columns_text};
 
 /// Sections whose lines are skipped: they describe potentials.
@@ -79,8 +79,7 @@ pub(super) fn looks_like(head: &[u8]) -> bool {
 
 /// Reads a data file.
 pub(super) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, Fault> {
-    let file = File::open(path)?;
-    let file_bytes = file.metadata()?.len();
+    let (file, file_bytes) = open_input(path)?;
     let mut lines = Lines::after_line(0, BufReader::with_capacity(1 << 20, file));
     let step = step_of_title(lines.next_line("a title")?);
     let mut source = Source { lines, file_bytes };

@@ -13,6 +13,7 @@ use crate::error::Fault;
 use crate::fluid::builder::{Builder, open_box};
 use crate::fluid::{FluidFile, quoted};
 use crate::limits::Limits;
+use crate::regular::open_input;
 use crate::text::byte_count;
 use crate::xyz::{BYTE_ORDER_MARK, Lines, MAX_COLUMNS, columns_text, parse_pairs};
 
@@ -24,8 +25,7 @@ const MAX_EMPTY_LINES: u32 = 1000;
 
 /// Reads the last frame.
 pub(in crate::fluid) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, Fault> {
-    let file = File::open(path)?;
-    let file_bytes = file.metadata()?.len();
+    let (file, file_bytes) = open_input(path)?;
     let (offset, line_number) = find_last_frame(&file)?;
     (&file).seek(SeekFrom::Start(offset))?;
     let mut lines = Lines::after_line(line_number, BufReader::with_capacity(1 << 20, &file));
@@ -37,7 +37,7 @@ pub(in crate::fluid) fn read(path: &Path, limits: &Limits) -> Result<FluidFile, 
 /// fluid: it has a lattice, it lacks the velocities or masses of a snapshot of bodies, or a second
 /// frame follows.
 pub(in crate::fluid) fn is_trajectory(path: &Path) -> Result<bool, Fault> {
-    let mut lines = Lines::after_line(0, BufReader::with_capacity(1 << 16, File::open(path)?));
+    let mut lines = Lines::after_line(0, BufReader::with_capacity(1 << 16, open_input(path)?.0));
     lines.next_whole_line("the number of particles")?;
     let n = parse_count(&lines)?;
     let pairs = parse_pairs(lines.next_whole_line("a comment line")?, 2)?;
@@ -63,8 +63,7 @@ pub(in crate::fluid) struct XyzFrames {
 
 impl XyzFrames {
     pub fn open(path: &Path) -> Result<Self, Fault> {
-        let file = File::open(path)?;
-        let file_bytes = file.metadata()?.len();
+        let (file, file_bytes) = open_input(path)?;
         let lines = Lines::after_line(0, BufReader::with_capacity(1 << 20, file));
         Ok(Self { lines, file_bytes, frames: 0 })
     }

@@ -1,0 +1,111 @@
+//! Folders that somebody else has prepared: links in the place of files and folders of a run.
+#![cfg(unix)]
+
+use std::os::unix::fs::symlink;
+
+use crate::common::{PAIR, TestDir, error_of, from_file, text};
+
+/// Returns a directory with a finished run in `out`, and files that are not of the run in `mine`.
+fn run_and_own_files() -> TestDir {
+    let dir = TestDir::new();
+    dir.write("pair.xyz", PAIR);
+    dir.write("pair.toml", from_file("pair.xyz") + "[limits]\nenergy_error = \"none\"\n");
+    dir.run("pair.toml", "out", &[]);
+    std::fs::create_dir(dir.path("mine")).unwrap();
+    for name in
+        ["image_0000.png", "snapshot_000.hdf5", "checkpoint_000000000.orrery", "notes.txt", "conserved.csv"]
+    {
+        dir.write(&format!("mine/{name}"), "mine\n");
+    }
+    dir
+}
+
+#[test]
+fn a_linked_subfolder_is_refused_before_anything_changes() {
+    let dir = run_and_own_files();
+    for name in ["images", "snapshots", "checkpoints"] {
+        let (place, aside) = (dir.path(&format!("out/{name}")), dir.path("aside"));
+        std::fs::rename(&place, &aside).unwrap();
+        symlink(dir.path("mine"), &place).unwrap();
+        let before = dir.content();
+        let expected = format!(
+            "out: cannot be used as output directory: its {name} is a symbolic link, expected a directory or nothing"
+        );
+        assert_eq!(error_of(&dir, &["run", "pair.toml", "--out", "out", "--force"]), expected);
+        assert_eq!(error_of(&dir, &["resume", "out", "--end", "0.75"]), expected);
+        assert!(dir.content() == before, "{name}: a file has changed");
+        std::fs::remove_file(&place).unwrap();
+        std::fs::rename(&aside, &place).unwrap();
+    }
+    // Without the links the run is replaced.
+    assert_eq!(dir.stdout_of(&["run", "pair.toml", "--out", "out", "--force", "--quiet"]), "");
+}
+
+/// The command line is in the log, and a shell would execute `$(...)` in a start-up file.
+#[test]
+fn nothing_is_written_through_a_linked_file() {
+    let dir = run_and_own_files();
+    dir.write("startup", "mine\n");
+    let log = dir.path("out/run.log");
+    std::fs::remove_file(&log).unwrap();
+    symlink(dir.path("startup"), &log).unwrap();
+    let resumed = dir.orrery(&["resume", "out", "--quiet", "--end", "0.75"]);
+    let stderr = text(&resumed.stderr);
+    assert!(resumed.status.success() && stderr.lines().count() == 1, "{stderr}");
+    assert!(stderr.starts_with("warning: out/run.log: "), "{stderr}");
+    assert!(stderr.ends_with("lines could not be written: a symbolic link\n"), "{stderr}");
+    assert_eq!(dir.text("startup"), "mine\n");
+
+    // A new run removes the link, and writes a file of its own.
+    assert_eq!(dir.stdout_of(&["run", "pair.toml", "--out", "out", "--force", "--quiet"]), "");
+    assert!(log.symlink_metadata().unwrap().is_file() && dir.text("startup") == "mine\n");
+
+    // The lock is opened before the folder is checked.
+    let lock = dir.path("out/.lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::hard_link(dir.path("startup"), &lock).unwrap();
+    assert_eq!(dir.stdout_of(&["run", "pair.toml", "--out", "out", "--force", "--quiet"]), "");
+    assert_eq!(dir.text("startup"), "mine\n");
+    std::fs::remove_file(&lock).unwrap();
+    symlink(dir.path("absent"), &lock).unwrap();
+    let error = error_of(&dir, &["run", "pair.toml", "--out", "out", "--force", "--quiet"]);
+    assert!(error.contains("its .lock is not a file"), "{error}");
+    assert!(!dir.path("absent").exists());
+
+    // A growing file of a copy that consists of hard links is written again.
+    std::fs::remove_file(&lock).unwrap();
+    let table = dir.text("out/conserved.csv");
+    std::fs::hard_link(dir.path("out/conserved.csv"), dir.path("copy.csv")).unwrap();
+    assert_eq!(dir.orrery(&["resume", "out", "--quiet", "--end", "0.75"]).status.code(), Some(0));
+    assert!(dir.text("out/conserved.csv") != table && dir.text("copy.csv") == table);
+}
+
+#[test]
+fn analysis_and_conversion_do_not_follow_links() {
+    let dir = run_and_own_files();
+    symlink(dir.path("mine"), dir.path("out/analysis")).unwrap();
+    let before = dir.content();
+    assert_eq!(
+        error_of(&dir, &["analyze", "out", "--force"]),
+        "out/analysis: is a symbolic link, expected a directory or nothing; --output DIR writes elsewhere"
+    );
+    assert!(dir.content() == before, "a file has changed");
+
+    symlink(dir.path("absent"), dir.path("new.npz")).unwrap();
+    let error = error_of(&dir, &["convert", "pair.xyz", "new.npz"]);
+    assert_eq!(error, "new.npz: exists already, expected a new file; --force replaces it");
+    dir.stdout_of(&["convert", "pair.xyz", "new.npz", "--force"]);
+    assert!(!dir.path("absent").exists() && dir.path("new.npz").symlink_metadata().unwrap().is_file());
+}
+
+#[test]
+fn a_line_end_in_an_argument_does_not_split_a_line_of_the_log() {
+    let dir = run_and_own_files();
+    let name = "out\nrm -r x\u{202e}\u{1b}[2J";
+    dir.orrery(&["run", "pair.toml", "--out", name, "--quiet"]);
+    let log = dir.text(&format!("{name}/run.log"));
+    let first = log.lines().next().unwrap();
+    assert!(first.ends_with(r"orrery run pair.toml --out $'out\nrm -r x\u202e\x1b[2J' --quiet"), "{first}");
+    let is_stamped = |line: &str| line.starts_with("20") && line.contains("Z ");
+    assert!(log.lines().all(is_stamped) && !log.contains('\u{1b}'), "{log}");
+}
