@@ -21,7 +21,7 @@ use clap::{CommandFactory, Parser};
 
 use orrery_cluster::Transport;
 use orrery_cluster::process::{self, MpiOptions};
-use orrery_device::connections;
+use orrery_device::{connections, take_cache_warnings};
 
 use failure::Failure;
 use print::eprint_line;
@@ -47,7 +47,11 @@ fn run_rank(transport: &Transport) -> Result<u8, Failure> {
         return arguments.map_or(Ok(()), |arguments| ranks::follow(&arguments, transport)).map(|()| 0);
     }
     let status = match arguments {
-        Ok(arguments) => ranks::lead(&arguments, transport)?,
+        Ok(arguments) => {
+            let ending = ranks::lead(&arguments, transport);
+            take_cache_warnings().iter().for_each(|warning| eprint_line!("warning: {warning}"));
+            ending?
+        }
         Err(error) => report_parse_error(&error),
     };
     Ok(finish_output(status))

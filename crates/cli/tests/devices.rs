@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::common::{TestDir, text};
+use crate::common::{TestDir, run_arguments, text};
 use orrery_lab::ladder::LADDERS;
 use serde_json::Value;
 
@@ -101,6 +101,43 @@ fn selftest_prints_the_number_of_passed_checks() {
     let list = stdout_of(&dir, &["selftest", "--list", "lose no update"]);
     assert_eq!(list, "device: atomics lose no update\n");
     assert!(stdout_of(&dir, &["selftest", "--device", "opencl", "lose no update"]).contains("1 of 1 passed"));
+}
+
+/// The program executes the kernels of the cache. Only root can give a folder to another user.
+#[cfg(unix)]
+#[test]
+fn kernels_and_tunings_of_another_user_are_refused() {
+    let dir = TestDir::new();
+    let cache = dir.path("cache");
+    let kernels = cache.join("kernels");
+    let tuning = cache.join("tuning");
+    std::fs::create_dir_all(&kernels).unwrap();
+    std::fs::create_dir(&tuning).unwrap();
+    let give_to_other = |path| std::os::unix::fs::chown(path, Some(4321), None).is_ok();
+    if has_no_device() || !give_to_other(&kernels) || !give_to_other(&tuning) {
+        return;
+    }
+    // PoCL does without a cache, so that its kernels are in that of Orrery.
+    let sets = ["grid.nx=20", "grid.ny=20", "time.end=0.01", "image.size=64"];
+    let arguments = [run_arguments("sine-decay", "out", &sets), vec!["--device", "opencl"]].concat();
+    let mut command = dir.command(&arguments);
+    let variables = [("POCL_KERNEL_CACHE", "0"), ("POCL_CACHE_DIR", dir.path("pocl").to_str().unwrap())]
+        .map(|(name, value)| (name, value.to_owned()));
+    let output = command.env("ORRERY_CACHE_DIR", &cache).envs(variables).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    for (folder, action) in [(&kernels, "refused, "), (&tuning, "ignored, ")] {
+        let expected = format!("warning: {}: {action}it belongs to user 4321, ", folder.display());
+        assert_eq!(stderr.matches(&expected).count(), 1, "{expected} in {stderr}");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "{}", folder.display());
+    }
+    let output = run_orrery(&dir, &["tune", "--device", "opencl"]);
+    let expected = format!(
+        "error: {}: refused, it belongs to user 4321, expected user 0; remove it, or set ORRERY_CACHE_DIR to \
+         another folder\n",
+        tuning.display()
+    );
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), expected));
 }
 
 /// The first image shows the same bodies, so it has the same pixels: bins are sums of integers.

@@ -5,18 +5,33 @@
 //! processes may share the folder.
 //!
 //! The cache is optional: if the folder is missing or read-only, or an entry is damaged, the kernel
-//! is compiled.
+//! is compiled. A binary is executed, so folders and entries that another user can change are
+//! refused ([`CacheFolder`]).
 
-use std::fs;
-use std::io::Write;
+mod access;
+mod folder;
+
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+pub use folder::{CacheError, CacheFolder};
 
 /// Hash of everything that a binary depends on.
 pub(crate) type Key = [u8; 32];
 
 const MAGIC: &[u8; 8] = b"ORRKERN1";
 const HEADER: usize = 8 + 32 + 8 + 32;
+
+/// Largest accepted size of an entry in bytes. Binaries of kernels are far smaller.
+const MAX_ENTRY_SIZE: u64 = 1 << 28;
+
+/// Warnings about the cache that are not printed yet, and all earlier ones.
+static WARNINGS: Mutex<Warnings> = Mutex::new(Warnings { new: Vec::new(), known: Vec::new() });
+
+struct Warnings {
+    new: Vec<String>,
+    known: Vec<String>,
+}
 
 /// Returns the folder for compiled kernels and tuned strategies: `$ORRERY_CACHE_DIR`, else
 /// `$XDG_CACHE_HOME/orrery`, else `$HOME/.cache/orrery`. None if none of these variables is set.
@@ -27,33 +42,48 @@ pub fn cache_folder() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".cache").join("orrery")))
 }
 
-fn entry_path(key: &Key) -> Option<PathBuf> {
-    Some(cache_folder()?.join("kernels").join(blake3::Hash::from(*key).to_hex().as_str()))
+/// Returns the warnings since the last call about kernels on disk that were refused. Each is one
+/// line and is returned once per process.
+pub fn take_cache_warnings() -> Vec<String> {
+    std::mem::take(&mut WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).new)
 }
 
-/// Returns the binary with this key, if there is one and it is undamaged.
+/// Warns about a refused folder or entry. All other errors are ignored, because the cache is
+/// optional.
+fn warn(error: &CacheError) {
+    let CacheError::Refused { .. } = error else { return };
+    let text =
+        format!("{error}; the kernel is compiled. Remove it, or set ORRERY_CACHE_DIR to another folder");
+    let mut warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !warnings.known.contains(&text) {
+        warnings.known.push(text.clone());
+        warnings.new.push(text);
+    }
+}
+
+fn kernel_folder() -> Option<PathBuf> {
+    Some(cache_folder()?.join("kernels"))
+}
+
+fn entry_name(key: &Key) -> String {
+    blake3::Hash::from(*key).to_hex().as_str().to_owned()
+}
+
+/// Returns the binary with this key, if there is one, it is undamaged and only this user could have
+/// written it.
 pub(crate) fn read_binary(key: &Key) -> Option<Vec<u8>> {
-    decode_entry(fs::read(entry_path(key)?).ok()?, key)
+    let entry = CacheFolder::open(&kernel_folder()?)
+        .and_then(|folder| folder.read(&entry_name(key), MAX_ENTRY_SIZE))
+        .inspect_err(warn);
+    decode_entry(entry.ok()?, key)
 }
 
 /// Writes a binary. A failure is ignored, because the cache is optional.
 pub(crate) fn write_binary(key: &Key, binary: &[u8]) {
-    let _ = try_write(key, binary);
-}
-
-fn try_write(key: &Key, binary: &[u8]) -> Option<()> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let path = entry_path(key)?;
-    fs::create_dir_all(path.parent()?).ok()?;
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let temporary = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
-    let written = fs::File::create(&temporary)
-        .and_then(|mut file| file.write_all(&encode_entry(key, binary)))
-        .and_then(|()| fs::rename(&temporary, &path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written.ok()
+    let Some(path) = kernel_folder() else { return };
+    let written = CacheFolder::create(&path)
+        .and_then(|folder| folder.write(&entry_name(key), &encode_entry(key, binary)));
+    let _ = written.inspect_err(warn);
 }
 
 fn encode_entry(key: &Key, binary: &[u8]) -> Vec<u8> {

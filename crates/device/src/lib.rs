@@ -56,7 +56,7 @@ mod texture;
 
 pub use buffer::{Buffer, BufferRange};
 pub use builder::{BuildTime, KernelBuilder};
-pub use cache::cache_folder;
+pub use cache::{CacheError, CacheFolder, cache_folder, take_cache_warnings};
 pub use choice::{Backend, DeviceChoice};
 pub use constant::Constant;
 pub use device::{Device, DeviceList};

@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{child_lines, run_child, test_file};
+use orrery_device::take_cache_warnings;
 use orrery_device::testing::test_devices;
+
+use crate::common::{child_lines, run_child, test_file};
 
 /// Function that damages the bytes of an entry.
 type Damage = Box<dyn Fn(&[u8]) -> Vec<u8>>;
@@ -31,9 +33,18 @@ fn child_builds() {
         }
         println!("child: {}", origins.join(" "));
     }
+    for warning in take_cache_warnings() {
+        println!("warning: {warning}");
+    }
 }
 
+/// Returns the origins of both builds on each device.
 fn build_in_child(folder: &Path, value: &str) -> Vec<String> {
+    child_lines(&output_of_child(folder, value))
+}
+
+/// Returns the output of a process that builds with this cache.
+fn output_of_child(folder: &Path, value: &str) -> String {
     // Without its own cache, PoCL uses the cache of this crate. It still writes temporary files.
     let temporary = tempfile::tempdir().unwrap();
     let variables = [
@@ -42,7 +53,7 @@ fn build_in_child(folder: &Path, value: &str) -> Vec<String> {
         ("POCL_KERNEL_CACHE", "0"),
         ("POCL_CACHE_DIR", temporary.path().to_str().unwrap()),
     ];
-    child_lines(&run_child("cache::child_builds", &variables))
+    run_child("cache::child_builds", &variables)
 }
 
 fn on_every_device(line: &str) -> Vec<String> {
@@ -126,6 +137,72 @@ fn builds_work_without_a_cache_folder() {
     fs::write(&file, "in the way").unwrap();
     assert_eq!(build_in_child(&file, "15"), on_every_device("Compiled Compiled"));
     assert_eq!(fs::read(&file).unwrap(), b"in the way");
+}
+
+/// Folders and entries that others can write to, as with umask 002, are used after their permission
+/// is taken away.
+#[cfg(unix)]
+#[test]
+fn other_users_cannot_write_to_the_cache() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    if test_devices().is_empty() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let kernels = cache.join("kernels");
+    let mode_of = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    assert_eq!(build_in_child(&cache, "18"), on_every_device("Compiled Disk"));
+    assert_eq!([mode_of(&cache), mode_of(&kernels)], [0o700; 2]);
+    for entry in cache_entries(&cache) {
+        assert_eq!(mode_of(&entry), 0o600, "{}", entry.display());
+        set_mode(&entry, 0o666);
+    }
+    set_mode(&kernels, 0o777);
+    assert_eq!(build_in_child(&cache, "18"), on_every_device("Disk Disk"));
+    assert_eq!(mode_of(&kernels), 0o755);
+    assert!(cache_entries(&cache).iter().all(|entry| mode_of(entry) == 0o644));
+}
+
+/// Only root can give a file to another user.
+#[cfg(unix)]
+#[test]
+fn a_cache_of_another_user_is_refused_with_a_warning() {
+    use std::os::unix::fs::chown;
+
+    let folder = tempfile::tempdir().unwrap();
+    let kernels = folder.path().join("kernels");
+    if test_devices().is_empty() || chown(folder.path(), Some(4321), None).is_err() {
+        return;
+    }
+    chown(folder.path(), Some(0), None).unwrap();
+    assert_eq!(build_in_child(folder.path(), "19"), on_every_device("Compiled Disk"));
+    let warnings = |output: &str| {
+        let warnings = output.lines().filter_map(|line| line.split_once("warning: "));
+        warnings.map(|(_, text)| text.to_owned()).collect::<Vec<_>>()
+    };
+    let refused = |path: &Path| {
+        format!(
+            "{}: refused, it belongs to user 4321, expected user 0; the kernel is compiled. Remove it, or set \
+             ORRERY_CACHE_DIR to another folder",
+            path.display()
+        )
+    };
+    // An entry in the folder of this user is replaced.
+    let entries = cache_entries(folder.path());
+    entries.iter().for_each(|entry| chown(entry, Some(4321), None).unwrap());
+    let output = output_of_child(folder.path(), "19");
+    assert_eq!(child_lines(&output), on_every_device("Compiled Disk"));
+    let mut found = warnings(&output);
+    found.sort();
+    assert_eq!(found, entries.iter().map(|entry| refused(entry)).collect::<Vec<_>>());
+    // In a folder of another user, nothing is read or written.
+    chown(&kernels, Some(4321), None).unwrap();
+    let output = output_of_child(folder.path(), "19");
+    assert_eq!(child_lines(&output), on_every_device("Compiled Compiled"));
+    assert_eq!(warnings(&output), [refused(&kernels)]);
 }
 
 #[test]

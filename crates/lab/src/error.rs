@@ -1,7 +1,7 @@
 //! Errors of measurements.
 
 use orrery_cluster::{ClusterError, LinkError};
-use orrery_device::DeviceError;
+use orrery_device::{CacheError, DeviceError};
 use orrery_fields::heat::HeatError;
 use orrery_fields::wave::WaveError;
 use orrery_io::IoError;
@@ -19,6 +19,9 @@ pub enum LabError {
     /// A file could not be written.
     #[error(transparent)]
     File(#[from] IoError),
+    /// Another user could have written the folder or file of the tuning.
+    #[error("{0}; remove it, or set ORRERY_CACHE_DIR to another folder")]
+    RefusedCache(CacheError),
     /// The operating system did not start the threads.
     #[error("cannot start {}: {cause}", format_count(*threads as u64, "thread", "threads"))]
     Threads {
@@ -53,6 +56,15 @@ pub enum LabError {
     /// There is no folder for the tuning file.
     #[error("no cache folder: expected ORRERY_CACHE_DIR, XDG_CACHE_HOME or HOME to name one")]
     NoCache,
+}
+
+impl From<CacheError> for LabError {
+    fn from(error: CacheError) -> Self {
+        match error {
+            CacheError::System { path, cause } => Self::File(IoError::from_system(&path, cause)),
+            refused @ CacheError::Refused { .. } => Self::RefusedCache(refused),
+        }
+    }
 }
 
 impl From<DeviceFluidError> for LabError {

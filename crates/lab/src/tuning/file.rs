@@ -6,10 +6,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use orrery_device::{Device, cache_folder};
+use orrery_device::{CacheError, CacheFolder, Device, cache_folder};
 use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::wave::device::WaveShape;
-use orrery_io::write_file_atomically;
 use orrery_model::Precision;
 use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
@@ -23,6 +22,11 @@ const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 const MAX_SIZE_RATIO: f64 = 4.0;
 /// Largest accepted file size in bytes. The tuner writes much smaller files.
 const MAX_FILE_SIZE: u64 = 1 << 20;
+
+/// Advice about a file that the tuner can replace.
+const TUNE_AGAIN: &str = "run orrery tune to replace it";
+/// Advice about a folder or file that others could have changed.
+const USE_ANOTHER_CACHE: &str = "remove it, or set ORRERY_CACHE_DIR to another folder";
 
 /// Fastest strategy for a problem size and precision.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,11 +74,14 @@ pub struct IgnoredFile {
     pub path: PathBuf,
     /// Reason, for example `stale (driver 1, expected 2)`.
     pub reason: String,
+    /// What the user can do.
+    pub advice: &'static str,
 }
 
 impl fmt::Display for IgnoredFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ignored, {}; run orrery tune to replace it", self.path.display(), self.reason)
+        let (path, reason) = (self.path.display(), &self.reason);
+        write!(f, "{path}: ignored, {reason}; {}", self.advice)
     }
 }
 
@@ -230,10 +237,7 @@ impl Tuning {
     /// Checks that the file can be written. Call it before tuning, which takes minutes.
     pub fn check_writable(device: &Device) -> Result<(), LabError> {
         let path = Self::file_path(device).ok_or(LabError::NoCache)?;
-        let folder = path.parent().unwrap_or(&path);
-        std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
-        let probe = format!(".probe-{}", std::process::id());
-        Ok(orrery_io::check_writable(folder, &probe)?)
+        Ok(CacheFolder::create(split_path(&path).0)?.check_writable()?)
     }
 
     fn save_to(&self, path: &Path, device: &Device) -> Result<(), LabError> {
@@ -252,11 +256,9 @@ impl Tuning {
         merged.fluid.sort_by_key(|entry| entry.n);
         self.primitives.iter().for_each(|entry| merged.insert_primitive_entry(entry.clone()));
         merged.primitives.sort_by(|a, b| (&a.primitive, a.n).cmp(&(&b.primitive, b.n)));
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| orrery_io::IoError::from_system(folder, e))?;
-        }
         let text = serde_json::to_string_pretty(&merged).expect("plain data always serialises");
-        Ok(write_file_atomically(path, format!("{text}\n").as_bytes())?)
+        let (folder, name) = split_path(path);
+        Ok(CacheFolder::create(folder)?.write(&name, format!("{text}\n").as_bytes())?)
     }
 
     /// Reads the tuning of `device`. Returns `None` if there is no file.
@@ -265,18 +267,15 @@ impl Tuning {
     }
 
     fn load_from(path: &Path, device: &Device) -> Result<Option<Self>, IgnoredFile> {
-        let ignored = |reason: String| IgnoredFile { path: path.to_owned(), reason };
-        let bytes = match std::fs::metadata(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            // Reading a named pipe would block.
-            Ok(metadata) if !metadata.is_file() => {
-                return Err(ignored("damaged (not a regular file)".to_owned()));
+        let ignored = |reason: String| IgnoredFile { path: path.to_owned(), reason, advice: TUNE_AGAIN };
+        let (folder, name) = split_path(path);
+        let bytes = match CacheFolder::open(folder).and_then(|folder| folder.read(&name, MAX_FILE_SIZE)) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(CacheError::System { cause, .. }) => return Err(ignored(cause.to_string())),
+            Err(CacheError::Refused { path, reason }) => {
+                return Err(IgnoredFile { path, reason, advice: USE_ANOTHER_CACHE });
             }
-            Ok(metadata) if metadata.len() > MAX_FILE_SIZE => {
-                return Err(ignored("damaged (too large)".to_owned()));
-            }
-            Err(e) => return Err(ignored(e.to_string())),
-            Ok(_) => std::fs::read(path).map_err(|e| ignored(e.to_string()))?,
+            Ok(bytes) => bytes,
         };
         let found: Self = serde_json::from_slice(&bytes).map_err(|e| ignored(format!("damaged ({e})")))?;
         found.check_current(device).map_err(ignored)?;
@@ -334,6 +333,12 @@ impl Tuning {
             None => Ok(()),
         }
     }
+}
+
+/// Returns the folder and the name of a tuning file.
+fn split_path(path: &Path) -> (&Path, String) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    (path.parent().unwrap_or(path), name)
 }
 
 /// Returns the entry whose size is nearest to `n` by ratio, within [`MAX_SIZE_RATIO`].
