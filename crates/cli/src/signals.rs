@@ -2,7 +2,8 @@
 //!
 //! SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop: the run finishes its step, writes a
 //! checkpoint and exits. SIGUSR1 requests a checkpoint only. A second SIGINT ends the process at
-//! once. `bench run` removes its files after the stop and then ends by the signal, as commands
+//! once. SIGINT and SIGHUP stay ignored if the parent process ignores them, as shells do for commands
+//! in the background and nohup for the end of a session. `bench run` removes its files after the stop and then ends by the signal, as commands
 //! without handlers do.
 
 use std::io::{self, IsTerminal};
@@ -37,8 +38,11 @@ pub fn reserve() -> io::Result<()> {
 pub fn install_handlers(control: &Control) -> io::Result<()> {
     // The order matters. The shutdown handler runs first and exits only if the flag is already set,
     // so the first SIGINT sets the flag and the second one exits.
-    flag::register_conditional_shutdown(SIGINT, SIGINT_EXIT_STATUS, control.stop.clone())?;
-    for signal in stop_signals() {
+    let signals = stop_signals();
+    if signals.contains(&SIGINT) {
+        flag::register_conditional_shutdown(SIGINT, SIGINT_EXIT_STATUS, control.stop.clone())?;
+    }
+    for signal in signals {
         flag::register(signal, control.stop.clone())?;
     }
     HAS_DEFAULT_EFFECT.store(false, Ordering::SeqCst);
@@ -102,9 +106,13 @@ pub fn announce_stop(control: &Control) {
 #[cfg(unix)]
 fn stop_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGXCPU};
-    // Under nohup, SIGHUP is ignored and the run continues after its terminal is closed.
-    let hangup = Some(SIGHUP).filter(|&signal| !is_ignored(signal));
-    [SIGINT, SIGTERM, SIGXCPU].into_iter().chain(hangup).collect()
+    // A shell without job control starts commands in the background with an ignored SIGINT, so that
+    // Ctrl-C ends the command in the foreground only. Where it is unknown, Ctrl-C should work.
+    let interrupt = Some(SIGINT).filter(|&signal| is_ignored(signal) != Some(true));
+    // Under nohup, SIGHUP is ignored and the run continues after its terminal is closed. Where it is
+    // unknown, the setting is not changed.
+    let hangup = Some(SIGHUP).filter(|&signal| is_ignored(signal) == Some(false));
+    [SIGTERM, SIGXCPU].into_iter().chain(interrupt).chain(hangup).collect()
 }
 
 #[cfg(not(unix))]
@@ -127,12 +135,40 @@ fn install_unix_handlers(_control: &Control) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the parent process set this signal to be ignored, as nohup does for SIGHUP. Also true
-/// where this is unknown, so that the setting is not changed. Only Linux has /proc/self/status.
+/// Whether the parent process set this signal to be ignored. `None` where this is unknown, because
+/// only Linux has /proc/self/status.
 #[cfg(unix)]
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
+fn is_ignored(signal: i32) -> Option<bool> {
+    ignores(&std::fs::read_to_string("/proc/self/status").ok()?, signal)
+}
+
+/// Whether a process with this status ignores the signal.
+#[cfg(unix)]
+fn ignores(status: &str, signal: i32) -> Option<bool> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    Some(mask >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use signal_hook::consts::SIGHUP;
+
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_found_in_the_status_of_the_process() {
+        let status =
+            |mask| format!("SigBlk:\t0000000000000000\nSigIgn:\t{mask}\nSigCgt:\t0000000000000003\n");
+        for (mask, interrupt, hangup) in [
+            ("0000000000000000", Some(false), Some(false)),
+            ("0000000000000002", Some(true), Some(false)),
+            ("0000000000001001", Some(false), Some(true)),
+            ("none", None, None),
+        ] {
+            let status = status(mask);
+            assert_eq!([ignores(&status, SIGINT), ignores(&status, SIGHUP)], [interrupt, hangup], "{mask}");
+        }
+        assert_eq!(ignores("Name:\torrery\n", SIGINT), None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{TestDir, error_of};
+use crate::common::{TestDir, error_of, let_children_be_interrupted};
 use crate::devices::{check_80_columns, has_no_device, read_json, stdout_of};
 
 /// Measures a run of 25 steps and returns what is printed, and the results of the JSON file. Checks
@@ -147,6 +147,7 @@ fn a_signal_ends_bench_run_without_files() {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
+    let_children_be_interrupted();
     for (name, number) in [("INT", 2), ("TERM", 15)] {
         let dir = TestDir::new();
         let mut child = Command::new(env!("CARGO_BIN_EXE_orrery"))

@@ -17,6 +17,7 @@ pub const EXIT_STATUS: Table = &[
 /// Signals that `run` and `resume` handle.
 pub const SIGNALS: Table = &[
     ("SIGINT (Ctrl-C)", "finish the step, write a checkpoint, exit with status 3"),
+    ("SIGINT ignored", "stays ignored, for example in the background of a shell script"),
     ("SIGINT again", "exit at once with status 130"),
     ("SIGTERM", "same as the first SIGINT"),
     ("SIGXCPU", "same as the first SIGINT"),

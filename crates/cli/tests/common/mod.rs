@@ -117,6 +117,19 @@ pub fn json_of(dir: &TestDir, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output.stderr)))
 }
 
+/// Makes processes that are started later react to SIGINT, even if this process ignores it, as in
+/// the background of a shell script. A signal with a handler has its default effect in a new program.
+#[cfg(unix)]
+pub fn let_children_be_interrupted() {
+    use std::sync::atomic::AtomicBool;
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let always = std::sync::Arc::new(AtomicBool::new(true));
+        // The handler ends this process, as SIGINT does without one.
+        signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, always).unwrap();
+    });
+}
+
 fn gather(folder: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -160,6 +160,27 @@ fn a_checkpoint_on_request_does_not_end_the_run() {
     }
 }
 
+/// A shell script ignores SIGINT for its commands in the background, so that Ctrl-C ends only the
+/// command in the foreground. Other signals stop the run.
+#[test]
+fn an_ignored_interrupt_stays_ignored() {
+    let scenario = long_scenarios().next().expect("a case");
+    let trial = scenario.trial("ignored");
+    let mut command = Command::new("sh");
+    let arguments = trial.arguments(&["--quiet"]);
+    command.args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_orrery")]).args(arguments);
+    let mut run = BackgroundRun::start(&mut command);
+    wait_until("the first rows", || row_count(&trial) > 20);
+    run.send_signal("INT");
+    run.send_signal("INT");
+    let rows = row_count(&trial);
+    wait_until("more rows", || row_count(&trial) > rows + 20 || run.has_ended());
+    run.send_signal("TERM");
+    let ended = run.wait_for_end();
+    assert_eq!(ended.status.code(), Some(3), "{}", text(&ended.stderr));
+    assert!(trial.resume_and_compare().unwrap() > rows as u64);
+}
+
 /// The second SIGINT does not wait for the end of the step.
 #[test]
 fn a_second_interrupt_ends_at_once() {

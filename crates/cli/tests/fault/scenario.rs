@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use super::disk::Call;
-use crate::common::{TestDir, text};
+use crate::common::{TestDir, let_children_be_interrupted, text};
 
 /// Files of a folder by their relative paths. Subfolders have no bytes.
 pub type Content = BTreeMap<String, Option<Vec<u8>>>;
@@ -274,6 +274,7 @@ pub fn run_to_end(command: &mut Command) -> Output {
 
 /// Starts a command and captures its standard error.
 pub fn start_run(command: &mut Command) -> Child {
+    let_children_be_interrupted();
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     child.expect("orrery starts")
 }
