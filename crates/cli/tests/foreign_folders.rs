@@ -109,3 +109,65 @@ fn a_line_end_in_an_argument_does_not_split_a_line_of_the_log() {
     let is_stamped = |line: &str| line.starts_with("20") && line.contains("Z ");
     assert!(log.lines().all(is_stamped) && !log.contains('\u{1b}'), "{log}");
 }
+
+/// A sparse file of 1 TiB would fill the memory, and a pipe would wait for a writer for ever.
+#[test]
+fn huge_and_special_texts_of_a_run_are_refused_in_one_line() {
+    let dir = run_and_own_files();
+    let resume = ["resume", "out", "--end", "0.75"];
+    let run = ["run", "pair.toml", "--out", "out"];
+    let replace = |name: &str, kind: &str| {
+        let path = dir.path(name);
+        std::fs::remove_file(&path).unwrap();
+        match kind {
+            "huge" => std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap(),
+            _ => assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success()),
+        }
+    };
+    for (kind, case_message, input_message) in [
+        (
+            "huge",
+            "the file is larger than 8.0 MiB, expected a small text file",
+            "larger than 1 MiB, expected a case file (TOML text)",
+        ),
+        (
+            "pipe",
+            "path: got a device or a pipe, expected a file",
+            "is a device or a pipe, expected a case file (TOML text)",
+        ),
+    ] {
+        replace("out/case.toml", kind);
+        assert_eq!(error_of_fast(&dir, &resume), format!("out/case.toml: {case_message}"));
+        dir.write("copy.toml", "");
+        replace("copy.toml", kind);
+        assert_eq!(error_of_fast(&dir, &["run", "copy.toml"]), format!("copy.toml: {input_message}"));
+        // A folder whose provenance cannot be read is not that of a run.
+        replace("out/provenance.txt", kind);
+        let error = error_of_fast(&dir, &[&run[..], &["--force"]].concat());
+        assert!(error.ends_with("it contains files but no run that --force could replace"), "{error}");
+    }
+}
+
+/// Returns the message of a command that must end within a minute.
+#[track_caller]
+fn error_of_fast(dir: &TestDir, arguments: &[&str]) -> String {
+    let mut command = dir.command(arguments);
+    let output = command.timeout(std::time::Duration::from_secs(60)).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    let message = text(&output.stderr);
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message.strip_prefix("error: ").expect("an error").trim_end().to_owned()
+}
+
+#[test]
+fn a_table_that_is_a_pipe_is_not_compared() {
+    let dir = run_and_own_files();
+    dir.run("pair.toml", "other", &[]);
+    let table = dir.path("other/conserved.csv");
+    std::fs::remove_file(&table).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&table).status().unwrap().success());
+    assert_eq!(
+        error_of_fast(&dir, &["compare", "out", "other"]),
+        "other/conserved.csv: path: got a device or a pipe, expected a file"
+    );
+}

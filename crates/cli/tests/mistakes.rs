@@ -79,7 +79,7 @@ fn errors_in_the_case() {
         &[
             (&["run", "plumer"], "plumer: no such case file or preset; did you mean 'plummer'?"),
             (&["run", "my/case.toml"], "my/case.toml: no such case file or preset"),
-            (&["run", "bare"], "bare: cannot read the case file: Is a directory (os error 21)"),
+            (&["run", "bare"], "bare: is a directory, expected a case file (TOML text)"),
             (
                 &["run", "misspelt.toml"],
                 "misspelt.toml:4:1: unknown key 'sofening' in [gravity]; did you mean 'softening'?",

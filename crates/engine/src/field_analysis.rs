@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use orrery_fields::heat::HeatCapacity;
 use orrery_io::{
     Fault, FieldFile, FieldFormat, FieldFrame, FieldLabels, Format, IoError, Limits, read_field,
+    read_small_text,
 };
 use orrery_model::Units;
 use orrery_model::analysis::{FieldStatistics, field_integral};
@@ -16,7 +17,7 @@ use orrery_model::grid::{Edge, Grid};
 
 use crate::case::{Case, EdgeCondition, HeatCase, WaveCase};
 use crate::error::EngineError;
-use crate::folder::contains_run;
+use crate::folder::{MAX_TEXT_BYTES, contains_run};
 use crate::gravity::analysis::snapshots_in;
 use crate::heat;
 
@@ -51,7 +52,7 @@ impl RunLabels {
 
 /// Reads `case.toml` in the folder of a run.
 fn read_case(folder: &Path) -> Option<Case> {
-    let text = std::fs::read_to_string(folder.join("case.toml")).ok()?;
+    let text = read_small_text(&folder.join("case.toml"), MAX_TEXT_BYTES).ok()?;
     Case::load_from_checkpoint(&text, "case.toml", &[]).ok()
 }
 

@@ -8,7 +8,10 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orrery_io::{Format, IoError, is_link, make_folder, open_unlinked, remove_files, write_file_atomically};
+use orrery_io::{
+    Fault, Format, IoError, is_link, make_folder, open_unlinked, read_small_text, remove_files,
+    write_file_atomically,
+};
 
 use crate::case::Case;
 use crate::error::EngineError;
@@ -50,6 +53,9 @@ const SERIES: [Series; 3] = [CHECKPOINTS, SNAPSHOTS, IMAGES];
 /// Suffixes of numbered files.
 const SUFFIXES: [&str; 8] = [".orrery", ".orrery.damaged", ".hdf5", ".xyz", ".npz", ".npy", ".vti", ".png"];
 
+/// Largest length of the texts of a run that are read whole. A case that is read has at most 1 MiB,
+/// and its resolved form has all defaults.
+pub(crate) const MAX_TEXT_BYTES: u64 = 8 << 20;
 /// Marks the folder as the folder of a run.
 pub(crate) const PROVENANCE: &str = "provenance.txt";
 pub(crate) const CASE: &str = "case.toml";
@@ -261,25 +267,32 @@ fn folder_error(folder: &Path, error: IoError) -> EngineError {
 /// Returns true if a run has written its provenance to `folder`. Only such a folder is ever
 /// replaced.
 pub(crate) fn contains_run(folder: &Path) -> bool {
-    fs::read_to_string(folder.join(PROVENANCE)).is_ok_and(|text| text.starts_with(RUN_MARK))
+    read_provenance(folder).is_some()
+}
+
+/// Returns the text of `PROVENANCE` if a run has written it.
+fn read_provenance(folder: &Path) -> Option<String> {
+    let text = read_small_text(&folder.join(PROVENANCE), MAX_TEXT_BYTES).ok()?;
+    text.starts_with(RUN_MARK).then_some(text)
 }
 
 /// Returns the text `inputs` in the provenance of the run in `folder`, if there is one.
 pub(crate) fn recorded_inputs(folder: &Path) -> Option<String> {
-    let text = fs::read_to_string(folder.join(PROVENANCE)).ok().filter(|text| text.starts_with(RUN_MARK))?;
-    text.lines().find_map(|line| line.strip_prefix("inputs: ")).map(str::to_owned)
+    read_provenance(folder)?.lines().find_map(|line| line.strip_prefix("inputs: ")).map(str::to_owned)
 }
 
 /// Returns true if the run in `folder` has computed nothing yet. It then has no checkpoint and at
 /// most the first row and the first numbered files. A run that was being replaced counts too.
 fn has_no_progress(folder: &Path) -> bool {
-    if fs::read_to_string(folder.join(PROVENANCE))
-        .is_ok_and(|text| text.lines().any(|line| line == BEING_REPLACED))
-    {
+    if read_provenance(folder).is_some_and(|text| text.lines().any(|line| line == BEING_REPLACED)) {
         return true;
     }
-    let rows_of =
-        |name| fs::read_to_string(folder.join(name)).map_or(0, |table| table.lines().skip(1).count());
+    // A table of a run with progress may be longer than this.
+    let rows_of = |name| match read_small_text(&folder.join(name), MAX_TEXT_BYTES) {
+        Ok(table) => table.lines().skip(1).count(),
+        Err(IoError { fault: Fault::TooLarge { .. }, .. }) => usize::MAX,
+        Err(_) => 0,
+    };
     let rows = TABLES.into_iter().map(rows_of).max().unwrap_or(0);
     let largest_series = SERIES.iter().map(|series| series.list_files(folder).len()).max().unwrap_or(0);
     rows <= 1 && largest_series <= 1 && CHECKPOINTS.list_files(folder).is_empty()

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use orrery_io::{Fault, Format, IoError, copy_file_atomically, hash_file, write_file_atomically};
+use orrery_io::{
+    Fault, Format, IoError, copy_file_atomically, hash_file, read_small_text, write_file_atomically,
+};
 
 use crate::case::Case;
 use crate::error::EngineError;
-use crate::folder::{CASE, PROVENANCE, start_file_name};
+use crate::folder::{CASE, MAX_TEXT_BYTES, PROVENANCE, start_file_name};
 use crate::provenance::recorded_input_hash;
 
 /// Writes the provenance and the resolved case to the folder of a run.
@@ -62,11 +64,13 @@ fn provenance_text(provenance: &[(String, String)]) -> String {
 /// new settings can leave the file older than the checkpoint.
 pub fn check_case_file(folder: &Path, run: &Case, case: &Case) -> Result<Option<Difference>, EngineError> {
     let path = folder.join(CASE);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match read_small_text(&path, MAX_TEXT_BYTES) {
         Ok(text) => text,
         // A resumed run writes a missing file again.
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(EngineError::Input(IoError::from_system(&path, e))),
+        Err(e) if e.system_cause().is_some_and(|cause| cause.kind() == ErrorKind::NotFound) => {
+            return Ok(None);
+        }
+        Err(e) => return Err(EngineError::Input(e)),
     };
     let edited = match Case::load_from_checkpoint(&text, &path.display().to_string(), &[]) {
         Ok(edited) => edited,

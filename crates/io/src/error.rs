@@ -68,6 +68,12 @@ pub enum Fault {
         /// Limit in bytes.
         limit: u64,
     },
+    /// The file should be small and is not.
+    #[error("the file is larger than {}, expected a small text file", format_bytes(*limit))]
+    TooLarge {
+        /// Largest length in bytes.
+        limit: u64,
+    },
     /// A column has the wrong length.
     #[error("{location} has {}, expected {expected}", format_count(*got, "entry", "entries"))]
     Length {

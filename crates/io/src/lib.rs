@@ -50,7 +50,7 @@ pub use fluid::{
 pub use hashed::hash_file;
 pub use limits::{Limits, available_memory, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
-pub use regular::{has_other_names, is_link, open_unlinked};
+pub use regular::{has_other_names, is_link, open_unlinked, read_small_file, read_small_text, read_text};
 pub use segy::{
     SegyFile, SegyKind, SegyModel, read_model_segy, read_model_segy_hashed, read_segy, read_seismograms_segy,
     write_seismograms_segy,

@@ -6,10 +6,11 @@
 //! somebody else could name any file of the user.
 
 use std::fs::{self, File, FileType, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
-use crate::error::Fault;
+use crate::error::{Fault, IoError};
+use crate::limits::Limits;
 
 /// Opens a regular file for reading and returns it with its length. Links are followed.
 pub(crate) fn open_input(path: &Path) -> Result<(File, u64), Fault> {
@@ -29,6 +30,37 @@ fn check_is_file(kind: FileType) -> Result<(), Fault> {
     }
     let got = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
     Err(Fault::malformed("path", got, "a file"))
+}
+
+/// Reads a regular file that should be small, such as a case or a list. A file of more than
+/// `max_bytes` is refused, and no more than that is read.
+pub fn read_small_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, IoError> {
+    let read = || {
+        let (file, length) = open_input(path)?;
+        let mut bytes = Vec::new();
+        if length <= max_bytes {
+            // The file may grow after its length was read.
+            file.take(max_bytes + 1).read_to_end(&mut bytes)?;
+        }
+        let is_too_large = length.max(bytes.len() as u64) > max_bytes;
+        if is_too_large { Err(Fault::TooLarge { limit: max_bytes }) } else { Ok(bytes) }
+    };
+    read().map_err(|fault: Fault| fault.in_file(path))
+}
+
+/// Does the same as [`read_small_file`] for a text in UTF-8.
+pub fn read_small_text(path: &Path, max_bytes: u64) -> Result<String, IoError> {
+    String::from_utf8(read_small_file(path, max_bytes)?)
+        .map_err(|_| Fault::malformed("content", "bytes that are not UTF-8", "text in UTF-8").in_file(path))
+}
+
+/// Reads a text in UTF-8 whose length is limited by the memory for it.
+pub fn read_text(path: &Path, limits: &Limits) -> Result<String, IoError> {
+    let length = open_input(path).map_err(|fault| fault.in_file(path))?.1;
+    if length > limits.memory {
+        return Err(Fault::TooLong { length, limit: limits.memory }.in_file(path));
+    }
+    read_small_text(path, limits.memory)
 }
 
 /// Opens a regular file to change it, with the access of `options`. A link is refused.
@@ -133,6 +165,28 @@ mod tests {
         crate::check_writable(folder.path(), "link").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"12345");
         assert!(!is_link(&link));
+    }
+
+    #[test]
+    fn small_files_have_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("case.toml");
+        fs::write(&path, "123456").unwrap();
+        assert_eq!(read_small_text(&path, 6).unwrap(), "123456");
+        let error = read_small_text(&path, 5).unwrap_err().to_string();
+        assert!(
+            error.ends_with("case.toml: the file is larger than 5 B, expected a small text file"),
+            "{error}"
+        );
+        // A sparse file of 1 TiB is refused by its length, and not read.
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(matches!(read_small_file(&path, 1 << 20).unwrap_err().fault, Fault::TooLarge { .. }));
+        fs::write(&path, b"\xff").unwrap();
+        let error = read_small_text(&path, 5).unwrap_err().to_string();
+        assert!(error.ends_with("content: got bytes that are not UTF-8, expected text in UTF-8"), "{error}");
+        // Its length is reported as 0.
+        #[cfg(target_os = "linux")]
+        assert!(read_small_file(Path::new("/proc/self/status"), 20).is_err());
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! Loading a checked [`Case`] from a file, a preset or a text.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use orrery_io::available_memory;
+use orrery_io::{Fault, available_memory, read_small_file};
 
 use super::Case;
 use super::cross_checks::{RunStart, Sections};
@@ -105,14 +103,13 @@ impl CaseSource {
             Self::Text { text, .. } => return Ok(text.clone().into()),
         };
         let error = |message| CaseError { label: self.label(), location: Location::Whole, message };
-        let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-            .map_err(|e| error(format!("cannot read the case file: {e}")))?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(error("larger than 1 MiB, expected a case file (TOML text)".to_owned()));
-        }
-        Ok(bytes)
+        read_small_file(path, MAX_FILE_BYTES).map_err(|failure| {
+            error(match failure.fault {
+                Fault::TooLarge { .. } => "larger than 1 MiB, expected a case file (TOML text)".to_owned(),
+                Fault::Malformed { got, .. } => format!("is {got}, expected a case file (TOML text)"),
+                fault => format!("cannot read the case file: {fault}"),
+            })
+        })
     }
 }
 

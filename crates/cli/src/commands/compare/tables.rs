@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::IoError;
+use orrery_io::{Limits, read_text};
 use orrery_model::format_count;
 
 use super::tolerance::compare_column;
@@ -17,7 +17,7 @@ struct Table {
 
 /// Compares two tables with the same columns, row by row.
 pub fn compare_tables(a_path: &Path, b_path: &Path, rules: &Rules) -> Result<Comparison, Failure> {
-    let (a, b) = (read_table(a_path)?, read_table(b_path)?);
+    let (a, b) = (read_table(a_path, &rules.limits)?, read_table(b_path, &rules.limits)?);
     if a.names.len() != b.names.len() || !a.names.iter().zip(&b.names).all(|(a, b)| is_same_column(a, b)) {
         return Err(Failure::Usage(format!(
             "{}: the columns are {}, expected {} as in {}",
@@ -56,8 +56,8 @@ fn is_same_column(a: &str, b: &str) -> bool {
     a == b && (a_unit.is_none() || b_unit.is_none() || a_unit == b_unit)
 }
 
-fn read_table(path: &Path) -> Result<Table, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::Input(IoError::from_system(path, e)))?;
+fn read_table(path: &Path, limits: &Limits) -> Result<Table, Failure> {
+    let text = read_text(path, limits).map_err(Failure::Input)?;
     let header = text.lines().next().unwrap_or_default();
     let names: Vec<String> = header.split(',').map(str::to_owned).collect();
     let row = |(i, line): (usize, &str)| {
