@@ -169,6 +169,10 @@ pub struct CommonRunArgs {
     /// Number of CPU threads of each rank [default: all cores, divided by the ranks on them]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |n: &str| parse_count_in::<u32>(n, 1..=4096))]
     pub threads: Option<u32>,
+    /// Run even if another run may be writing to the output directory, on a file system without
+    /// locks. For a run that was killed
+    #[arg(long)]
+    pub no_lock: bool,
     /// Write a checkpoint and exit before this wall-clock limit: 90min, 2h, 23:59:00, 1-12:00:00
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_wall_time)]
     pub wall_time: Option<Duration>,

@@ -102,7 +102,9 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
                                install ffmpeg, or set image.animation = \"gif\""
             .to_owned(),
         RunEvent::NoFileLocks => {
-            "this file system has no locks: a second run in this directory is not detected".to_owned()
+            "this file system has no locks: the file .running prevents a second run in this directory; \
+             if this run is killed, the next one on another computer needs --no-lock"
+                .to_owned()
         }
         RunEvent::MissingFiles { path, count: 1 } => {
             format!("{}: this output file of the run is missing; it is not written again", path.display())

@@ -33,6 +33,9 @@ pub struct Control {
     pub device: DeviceRequest,
     /// Ranks that compute the run. This process or thread is rank 0.
     pub ranks: Ranks,
+    /// On a file system without locks, write to the folder of a run even if another run claims to
+    /// do so.
+    pub ignores_claims: bool,
     /// Largest number of steps between two checks of the requests. `None` selects it from the
     /// measured time of a step. Results do not depend on it.
     pub steps_per_batch: Option<u64>,
@@ -200,7 +203,8 @@ pub enum RunEvent<'a> {
     },
     /// The case asks for an MP4, and ffmpeg is not in `PATH`. The run writes the GIF only.
     NoFfmpeg,
-    /// The file system has no locks, so a second run in the same folder is not prevented.
+    /// The file system has no locks. A file of the run prevents a second run in the same folder, and
+    /// stays if the run is killed.
     NoFileLocks,
     /// Files that the run wrote earlier are missing.
     MissingFiles {

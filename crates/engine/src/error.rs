@@ -216,6 +216,18 @@ pub enum EngineError {
         /// Id of the process that has locked the folder, if known.
         owner: Option<u32>,
     },
+    /// Another run has claimed the folder on a file system without locks.
+    #[error(
+        "{}: {owner} is writing to it or was killed, and the file system has no locks to find out; \
+         expected a directory that no other run uses; if none does, add --no-lock",
+        path.display()
+    )]
+    Claimed {
+        /// Path of the folder.
+        path: PathBuf,
+        /// The process that has claimed the folder, such as `process 12`.
+        owner: String,
+    },
     /// There is no intact checkpoint to resume from.
     #[error("{}: {}, expected a run with a checkpoint", path.display(), match damaged { 0 => "no checkpoint in it".to_owned(), n => format!("all checkpoints ({n}) are damaged") })]
     NoCheckpoint {
@@ -453,6 +465,7 @@ impl EngineError {
             | Self::ContainsRun { .. }
             | Self::NotAFolder { .. }
             | Self::Locked { .. }
+            | Self::Claimed { .. }
             | Self::NoCheckpoint { .. }
             | Self::ResumeInput { .. }
             | Self::CaseDiffers { .. }

@@ -1,18 +1,19 @@
 //! The folder of a run: checks before use, the lock, and the files of an earlier run.
 //!
 //! Invariants: nothing is written before the folder is locked, and only files of a run are removed.
-//! The lock belongs to the operating system. It ends with its process, however the process ends.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Read, Seek, Write};
+mod lock;
+
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use orrery_io::{
-    Fault, Format, IoError, is_link, make_folder, open_unlinked, read_small_text, remove_files,
-    write_file_atomically,
+    Fault, Format, IoError, is_link, make_folder, read_small_text, remove_files, write_file_atomically,
 };
 
+use self::lock::{CLAIM, LOCK};
+pub(crate) use self::lock::{Lock, lock_folder};
 use crate::case::Case;
 use crate::error::EngineError;
 use crate::observers;
@@ -71,16 +72,6 @@ const START_FORMATS: [Format; 4] =
 const RUN_MARK: &str = "program: orrery";
 /// Line in `PROVENANCE` while a run is being replaced.
 const BEING_REPLACED: &str = "replaced: what is left of this run is about to go";
-/// Largest content of `LOCK` that a run replaces: the id of a process.
-const MAX_OWNER_BYTES: usize = 32;
-/// Locked while a run writes to the folder. It is never removed: after a removal, two runs could
-/// lock two different files.
-const LOCK: &str = ".lock";
-/// Attempts to get a lock that this process itself seems to have, and the pause between two of
-/// them.
-const OWN_LOCK_ATTEMPTS: u32 = 10;
-const OWN_LOCK_PAUSE: Duration = Duration::from_millis(20);
-
 /// Returns the names of the plots that a run draws at its end.
 fn plot_files() -> impl Iterator<Item = String> {
     PLOTS.iter().flat_map(|name| ["svg", "png"].map(|extension| format!("{name}.{extension}")))
@@ -105,16 +96,6 @@ pub(crate) fn start_file_name(format: Format) -> &'static str {
         Format::GadgetBinary => "start.gadget",
         Format::ExtendedXyz => "start.xyz",
         Format::Npz => "start.npz",
-    }
-}
-
-/// Exclusive right to write to a folder, until dropped.
-pub(crate) struct Lock(Option<File>);
-
-impl Lock {
-    /// Returns true if the operating system enforces the lock. Some file systems have no locks.
-    pub fn is_enforced(&self) -> bool {
-        self.0.is_some()
     }
 }
 
@@ -190,10 +171,11 @@ impl Output {
     }
 
     /// Creates and locks the folder, and removes the files of an earlier run. Other files stay.
-    pub(crate) fn lock_and_clear(&self) -> Result<Lock, EngineError> {
+    /// `ignores_claims` is that of [`lock_folder`].
+    pub(crate) fn lock_and_clear(&self, ignores_claims: bool) -> Result<Lock, EngineError> {
         let folder = &self.folder;
         make_folder(folder).map_err(|e| folder_error(folder, e))?;
-        let lock = lock_folder(folder)?;
+        let lock = lock_folder(folder, ignores_claims)?;
         // Another run may have used the folder since the first check.
         self.check_usable()?;
         check_writable(folder)?;
@@ -298,60 +280,6 @@ fn has_no_progress(folder: &Path) -> bool {
     rows <= 1 && largest_series <= 1 && CHECKPOINTS.list_files(folder).is_empty()
 }
 
-/// Locks `folder` for writing. If another process has the lock, the error contains its id.
-pub(crate) fn lock_folder(folder: &Path) -> Result<Lock, EngineError> {
-    let path = folder.join(LOCK);
-    let failed = |e| folder_error(folder, IoError::from_system(&path, e));
-    if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
-        let reason = format!("its {LOCK} is not a file, expected a regular file or none");
-        return Err(EngineError::OutputFolder { path: folder.to_owned(), reason });
-    }
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false);
-    let mut file = open_unlinked(&path, &options).map_err(failed)?;
-    let mut attempts = 0;
-    loop {
-        match file.try_lock() {
-            Ok(()) => {
-                let _ = write_owner(&mut file);
-                return Ok(Lock(Some(file)));
-            }
-            Err(TryLockError::WouldBlock) => {
-                let owner = read_owner(&mut file).ok().flatten();
-                // A child process that has just been started has the open files of this process
-                // until it runs its program, and with them a lock that was given up.
-                if owner != Some(std::process::id()) || attempts == OWN_LOCK_ATTEMPTS {
-                    return Err(EngineError::Locked { path: folder.to_owned(), owner });
-                }
-                attempts += 1;
-                std::thread::sleep(OWN_LOCK_PAUSE);
-            }
-            // The file system has no locks. The run is allowed all the same, with a warning.
-            Err(TryLockError::Error(_)) => return Ok(Lock(None)),
-        }
-    }
-}
-
-/// Reads the process id in the file of a lock. Returns `None` if its content is something else.
-fn read_owner(file: &mut File) -> std::io::Result<Option<u32>> {
-    let mut content = String::new();
-    file.rewind()?;
-    file.take(MAX_OWNER_BYTES as u64 + 1).read_to_string(&mut content)?;
-    Ok(content.trim().parse().ok().filter(|_| content.len() <= MAX_OWNER_BYTES))
-}
-
-/// Writes the id of this process to the file of a lock, for the error message of a second run. The
-/// lock itself needs no content. Any other content stays: the name may be a hard link to a file of
-/// somebody else.
-fn write_owner(file: &mut File) -> std::io::Result<()> {
-    if file.metadata()?.len() == 0 || read_owner(file)?.is_some() {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())?;
-    }
-    Ok(())
-}
-
 /// Removes the files of a finished run that exist only because it ended. `state` is the state of
 /// the observers before the last step.
 pub(crate) fn remove_output_of_end(folder: &Path, state: &observers::State) -> Result<(), EngineError> {
@@ -374,13 +302,16 @@ fn is_unfinished(name: &str) -> bool {
     let Some((name, process)) = inner.and_then(|inner| inner.rsplit_once('.')) else { return false };
     process.parse::<u32>().is_ok()
         && (name == PROVENANCE
+            || CLAIM.strip_prefix('.') == Some(name)
             || run_files().any(|known| known == name)
             || SERIES.iter().any(|series| series.matches_name(name)))
 }
 
 /// Returns true for files that may be in a folder that counts as empty.
 fn is_leftover(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name == LOCK || is_unfinished(name))
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name == LOCK || name == CLAIM || is_unfinished(name))
 }
 
 /// Lists the files in `folder` whose names are `wanted`. A folder that does not exist has none.

@@ -204,7 +204,8 @@ fn prepare_control(common: &CommonRunArgs, limits: Limits, leader: &LeadingRank)
     let deadline = common.wall_time.and_then(|wall_time| Instant::now().checked_add(wall_time));
     let device = super::tune::device_request(leader.device(), common.no_tuned);
     let ranks = leader.ranks.clone();
-    let control = Control { deadline, limits, device, ranks, ..Control::default() };
+    let ignores_claims = common.no_lock;
+    let control = Control { deadline, limits, device, ranks, ignores_claims, ..Control::default() };
     if !common.quiet {
         signals::announce_stop(&control);
     }

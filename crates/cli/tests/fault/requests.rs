@@ -113,6 +113,47 @@ fn a_second_run_in_the_folder_is_refused() {
 }
 
 #[test]
+fn without_file_locks_a_second_run_is_refused() {
+    let scenario = long_scenarios().next().expect("a case");
+    for error in ["ENOLCK", "ENOSYS", "EOPNOTSUPP"] {
+        let trial = scenario.trial(error);
+        let without_locks = |arguments: &[String]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_orrery"));
+            command.args(arguments).envs(trial.shim_variables(Fault::default())).env("FAULT_LOCK", error);
+            command
+        };
+        let first = BackgroundRun::start(&mut without_locks(&trial.arguments(&["--quiet"])));
+        wait_until("the first rows", || row_count(&trial) > 2);
+        first.send_signal("STOP");
+        let out = trial.out().display().to_string();
+        let resume = ["resume".to_owned(), out.clone()];
+        for arguments in [trial.arguments(&["--force"]), trial.arguments(&["--resume"]), resume.to_vec()] {
+            let second = run_to_end(&mut without_locks(&arguments));
+            let stderr = text(&second.stderr);
+            assert_eq!(second.status.code(), Some(2), "{arguments:?}: {stderr}");
+            let reason = "is writing to it or was killed, and the file system has no locks to find out";
+            let expected = format!("error: {out}: process {} {reason}; ", first.id());
+            assert!(stderr.starts_with(&expected) && stderr.lines().count() == 1, "{stderr}");
+        }
+        // A run on this computer finds that the process has ended.
+        first.kill();
+        let claim = trial.out().join(".running");
+        assert!(claim.exists());
+        let resumed = run_to_end(&mut without_locks(&trial.arguments(&["--resume"])));
+        assert!(text(&resumed.stderr).contains("the file .running prevents a second run"), "{resumed:?}");
+        trial.compare_resumed(&resumed).unwrap();
+        assert!(!claim.exists());
+        // That of another computer may still run. With --no-lock, its claim is replaced.
+        fs::write(&claim, "process 1 on elsewhere\n").unwrap();
+        let refused = run_to_end(&mut without_locks(&resume));
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let allowed = run_to_end(&mut without_locks(&trial.arguments(&["--resume", "--no-lock"])));
+        trial.compare_resumed(&allowed).unwrap();
+        assert!(!claim.exists());
+    }
+}
+
+#[test]
 fn a_signal_ends_the_run_with_a_checkpoint() {
     for scenario in long_scenarios() {
         for signal in ["INT", "TERM"] {

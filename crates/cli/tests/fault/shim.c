@@ -12,6 +12,7 @@
 //                TERM: before the call the process creates $FAULT_ROOT/waiting, and waits until its
 //                handler of SIGTERM has returned
 //   FAULT_TIMES  number of consecutive calls to disturb, 1 by default, 0 for all that follow
+//   FAULT_LOCK   ENOLCK, ENOSYS or EOPNOTSUPP: files inside cannot be locked, and no call is counted
 //   FAULT_LOG    file that receives a record of every call, from which the tests rebuild the disk
 //
 // A record has the fields number, kind, result, descriptor, offset, length, path and new path,
@@ -275,6 +276,15 @@ int fsync(int fd)
     ATOMIC_CALL("sync", fd, 0, "", "", 0);
 }
 int fdatasync(int fd) SAME_AS(fsync);
+
+// The error of a file system without locks, if there is one.
+int flock(int fd, int operation)
+{
+    const char *error = getenv("FAULT_LOCK");
+    if (!is_open_inside(fd) || !error)
+        return syscall(SYS_flock, fd, operation);
+    return errno = !strcmp(error, "ENOLCK") ? ENOLCK : !strcmp(error, "ENOSYS") ? ENOSYS : EOPNOTSUPP, -1;
+}
 
 int ftruncate(int fd, off_t length)
 {

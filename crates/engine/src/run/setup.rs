@@ -48,7 +48,7 @@ impl<'a> Run<'a> {
             let now = inputs.and_then(|(_, text)| provenance::recorded_input_hash(text, &path));
             report_changed_input(&path, before.as_deref(), now.unwrap_or_default(), false, &mut reporter);
         }
-        let lock = reporter.retry(|_| output.lock_and_clear())?;
+        let lock = reporter.retry(|_| output.lock_and_clear(control.ignores_claims))?;
         let folder = output.folder.clone();
         let (observers, checkpoints) = reporter.retry(|_| {
             write_run_info(&folder, &case, &provenance)?;
@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, EngineError> {
         let folder = resume.folder;
         check_has_checkpoint(folder)?;
-        let lock = folder::lock_folder(folder)?;
+        let lock = folder::lock_folder(folder, control.ignores_claims)?;
         let mut reporter = Reporter::new(control, OnError::default(), report);
         let loaded = checkpoint::load_newest(folder, &control.limits, |error| {
             reporter.report(RunEvent::DamagedCheckpoint(error));
