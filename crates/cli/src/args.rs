@@ -106,7 +106,9 @@ pub struct RunArgs {
     /// Case file (TOML) or name of a preset
     #[arg(value_name = "CASE.toml|PRESET")]
     pub case: String,
-    /// Replace a key of the case, such as time.end="2 Gyr". Can be repeated
+    /// Replace a key of the case, such as time.end="2 Gyr". An entry of a list has an index from 1,
+    /// such as 'wave.source[2].x=100', or its name, such as lennard_jones.species.Ar.epsilon="120 K".
+    /// Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Output directory [default: out/NAME]

@@ -108,23 +108,29 @@ fn files_of_the_plate() {
                 nodes("conductivity", "folder.npy"),
                 "CASE:6:21: heat.conductivity_file = \"folder.npy\" is not a file, expected an NPY file",
             ),
-            (nodes("source", "turned.npy"), "turned.npy: 4 x 5 values, expected 5 x 4 as [grid] nodes"),
-            (nodes("source", "edge.npy"), "edge.npy: array edge: got shape [4], expected shape [ny, nx]"),
+            (
+                nodes("source", "turned.npy"),
+                "CASE:6:15: turned.npy: 4 x 5 values, expected 5 x 4 as [grid] nodes",
+            ),
+            (
+                nodes("source", "edge.npy"),
+                "CASE:6:15: edge.npy: array edge: got shape [4], expected shape [ny, nx]",
+            ),
             (
                 nodes("source", "nan.npy"),
-                "nan.npy: the source is NaN at node (2, 1), x = 2.0, y = 1.0, expected a finite number in double precision",
+                "CASE:6:15: nan.npy: the source is NaN at node (2, 1), x = 2.0, y = 1.0, expected a finite number in double precision",
             ),
             (
                 nodes("source", "letter.png"),
-                "letter.png: array letter: got no npy magic, expected a numpy array",
+                "CASE:6:15: letter.png: array letter: got no npy magic, expected a numpy array",
             ),
             (
                 plate("conductivity_file = \"ones.npy\"\nsource_file = \"nan.npy\"", uniform),
-                "nan.npy: the source is NaN at node (2, 1), x = 2.0, y = 1.0, expected a finite number in double precision",
+                "CASE:7:15: nan.npy: the source is NaN at node (2, 1), x = 2.0, y = 1.0, expected a finite number in double precision",
             ),
             (
                 plate("source = 1e39\nprecision = \"single\"", uniform),
-                "[heat]: the source is 1e39 at node (0, 0), x = 0.0, y = 0.0, expected a finite number in single precision",
+                "CASE:5:1: [heat]: the source is 1e39 at node (0, 0), x = 0.0, y = 0.0, expected a finite number in single precision",
             ),
         ],
     );
@@ -141,13 +147,16 @@ fn files_of_the_edges() {
     check_cases(
         &dir_with_fields(),
         &[
-            (edge("short.npy"), "short.npy: 3 values, expected 4, one per node of the west edge"),
-            (edge("ones.npy"), "ones.npy: array ones: got shape [4, 5], expected shape [n]"),
+            (edge("short.npy"), "CASE:6:38: short.npy: 3 values, expected 4, one per node of the west edge"),
+            (edge("ones.npy"), "CASE:6:38: ones.npy: array ones: got shape [4, 5], expected shape [n]"),
             (
                 edge("infinite.npy"),
-                "infinite.npy: the west edge has the value inf at node 2, expected a finite number",
+                "CASE:6:38: infinite.npy: the west edge has the value inf at node 2, expected a finite number",
             ),
-            (edge("letter.npy"), "letter.npy: array letter: got no npy magic, expected a numpy array"),
+            (
+                edge("letter.npy"),
+                "CASE:6:38: letter.npy: array letter: got no npy magic, expected a numpy array",
+            ),
             (
                 edge("missing.npy"),
                 "CASE:6:38: heat.west.file = \"missing.npy\" does not exist, expected an NPY file",
@@ -156,20 +165,20 @@ fn files_of_the_edges() {
                 edge("folder.npy"),
                 "CASE:6:38: heat.west.file = \"folder.npy\" is not a file, expected an NPY file",
             ),
-            (flux("south"), "edge.npy: 4 values, expected 5, one per node of the south edge"),
+            (flux("south"), "CASE:6:38: edge.npy: 4 values, expected 5, one per node of the south edge"),
             (
                 plate(
                     "east = { condition = \"flux\", value = 1e308 }\nconductivity = 1e-9",
                     "state = \"uniform\"",
                 ),
-                "[heat]: the boundary flux is 1e308 at node (4, 0), x = 4.0, y = 0.0, expected a finite number in double precision",
+                "CASE:5:1: [heat]: the boundary flux is 1e308 at node (4, 0), x = 4.0, y = 0.0, expected a finite number in double precision",
             ),
             (
                 plate(
                     "precision = \"single\"\nnorth = { condition = \"fixed\", profile = [1, 1e39] }",
                     "state = \"uniform\"",
                 ),
-                "[heat]: the boundary value is 5e38 at node (2, 3), x = 2.0, y = 3.0, expected a finite number in single precision",
+                "CASE:5:1: [heat]: the boundary value is 5e38 at node (2, 3), x = 2.0, y = 3.0, expected a finite number in single precision",
             ),
         ],
     );
@@ -182,30 +191,33 @@ fn files_of_the_initial_state() {
     check_cases(
         &dir_with_fields(),
         &[
-            (file("turned.npy"), "turned.npy: 4 x 5 values, expected 5 x 4 as [grid] nodes"),
+            (file("turned.npy"), "CASE:8:8: turned.npy: 4 x 5 values, expected 5 x 4 as [grid] nodes"),
             (
                 file("nan.npy"),
-                "nan.npy: the initial state is NaN at node (2, 1), x = 2.0, y = 1.0, expected a finite number in double precision",
+                "CASE:8:8: nan.npy: the initial state is NaN at node (2, 1), x = 2.0, y = 1.0, expected a finite number in double precision",
             ),
-            (file("flat.npy"), "flat.npy: array flat: got shape [20], expected shape [ny, nx]"),
+            (file("flat.npy"), "CASE:8:8: flat.npy: array flat: got shape [20], expected shape [ny, nx]"),
             (
                 file("cut.npy"),
-                "cut.npy: array cut: got 72 bytes of data, expected shape [4, 5] of 8 bytes each",
+                "CASE:8:8: cut.npy: array cut: got 72 bytes of data, expected shape [4, 5] of 8 bytes each",
             ),
-            (file("letter.npy"), "letter.npy: array letter: got no npy magic, expected a numpy array"),
+            (
+                file("letter.npy"),
+                "CASE:8:8: letter.npy: array letter: got no npy magic, expected a numpy array",
+            ),
             (
                 file("missing.npy"),
                 "CASE:8:8: initial.file = \"missing.npy\" does not exist, expected an NPY file",
             ),
-            (file("wide.png"), "wide.png: array wide: got no npy magic, expected a numpy array"),
-            (image("wide.png"), "wide.png: 6 x 4 pixels, expected 5 x 4 as [grid] nodes"),
+            (file("wide.png"), "CASE:8:8: wide.png: array wide: got no npy magic, expected a numpy array"),
+            (image("wide.png"), "CASE:8:9: wide.png: 6 x 4 pixels, expected 5 x 4 as [grid] nodes"),
             (
                 image("letter.png"),
-                "letter.png: image: got \"Invalid PNG signature\", expected an intact PNG image",
+                "CASE:8:9: letter.png: image: got \"Invalid PNG signature\", expected an intact PNG image",
             ),
             (
                 image("ones.npy"),
-                "ones.npy: image: got \"Invalid PNG signature\", expected an intact PNG image",
+                "CASE:8:9: ones.npy: image: got \"Invalid PNG signature\", expected an intact PNG image",
             ),
             (
                 image("folder.npy"),
@@ -217,11 +229,11 @@ fn files_of_the_initial_state() {
             ),
             (
                 plate("precision = \"single\"", "state = \"uniform\"\nvalue = 1e39"),
-                "[initial]: the initial state is 1e39 at node (0, 0), x = 0.0, y = 0.0, expected a finite number in single precision",
+                "CASE:7:1: [initial]: the initial state is 1e39 at node (0, 0), x = 0.0, y = 0.0, expected a finite number in single precision",
             ),
             (
                 plate("", "state = \"hot-spot\"\nvalue = 1e308\nbackground = -1e308"),
-                "[initial]: the initial state is inf at node (0, 0), x = 0.0, y = 0.0, expected a finite number in double precision",
+                "CASE:7:1: [initial]: the initial state is inf at node (0, 0), x = 0.0, y = 0.0, expected a finite number in double precision",
             ),
         ],
     );

@@ -171,7 +171,7 @@ fn bad_cases_are_refused_with_a_reason() {
         ),
         (
             "wave.velocity = 1\nwave.receivers = [{ x = 70, y = 1 }]",
-            "[wave]: receiver 1 is at x = 70.0, expected a position from 0 to 59.0",
+            "wave.receivers[1].x = 70 of the first receiver is outside of the grid, expected 0 <= x <= 59",
         ),
     ] {
         assert_eq!(message(rest), expected, "{rest}");

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use orrery_io::{Limits, format_bytes};
-use orrery_model::wave::{AXIS_NAMES, SideCondition, Sides};
+use orrery_model::wave::{AXIS_NAMES, SideCondition, Sides, WaveGrid};
 use orrery_model::{format_count, short_number};
 use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
@@ -16,6 +16,7 @@ use super::reader::Section;
 use super::sections::heat::HeatSections;
 use super::sections::wave::WaveSections;
 use super::{Case, Every, FluidCase, GravityCase, HeatCase, Physics, WaveCase};
+use crate::error::EngineError;
 use crate::{fluid, heat, wave};
 
 /// Largest number of files of one kind. More are most likely a typing error.
@@ -124,6 +125,7 @@ impl Sections<'_> {
             Physics::Wave(given) => wave::max_stable_step(case, given, &limits),
         };
         match (max_step, case.time.step) {
+            (Err(EngineError::Case(error)), _) => section.add_problem(&error.location, error.message),
             (Err(error), _) => section.add_problem(section.location_of(file_key), error.to_string()),
             (Ok(limit), _) if is_step_auto => {
                 let (stable, length) = (round_down(0.9 * limit), case.time.end - case.time.known_start());
@@ -310,10 +312,16 @@ fn check_wave_files(case: &Case, wave: &WaveSections<'_>) {
     }
 }
 
-/// Reports sources that cannot emit waves, and receivers that are all at one place.
+/// Reports sources and receivers outside the grid, sources that cannot emit waves, and receivers
+/// that are all at one place.
 fn check_wave_points(sections: &WaveSections<'_>, given: &WaveCase) {
     let grid = &given.grid;
+    // A grid that no problem accepts is reported with the problem.
+    if grid.validate().is_err() {
+        return;
+    }
     for (section, source) in sections.sources.iter().zip(&given.sources) {
+        check_within(section, grid, source.position, "");
         for &side in Sides::used(grid) {
             let axis = side.axis();
             let surface = if side.is_max() { grid.extent(axis) } else { 0.0 };
@@ -329,6 +337,17 @@ fn check_wave_points(sections: &WaveSections<'_>, given: &WaveCase) {
         }
     }
     for (section, line) in sections.receivers.iter().zip(&given.receivers) {
+        let is_within = check_within(section, grid, line.first, " of the first receiver");
+        let last = line.position(line.count.saturating_sub(1));
+        if is_within && let Some(axis) = grid.first_axis_outside(last) {
+            let (key, name) = (["dx", "dy", "dz"][axis], AXIS_NAMES[axis]);
+            let (at, extent) = (short_number(last[axis]), short_number(grid.extent(axis)));
+            let fault = format!(
+                " places receiver {} of the line at {name} = {at}, outside of the grid, expected 0 <= {name} <= {extent}",
+                line.count
+            );
+            section.reject(key, &fault);
+        }
         if line.count > 1 && line.spacing[..grid.dimensions()].iter().all(|d| *d == 0.0) {
             let expected = if grid.dimensions() == 2 { "dx or dy" } else { "dx, dy or dz" };
             section.reject(
@@ -337,6 +356,14 @@ fn check_wave_points(sections: &WaveSections<'_>, given: &WaveCase) {
             );
         }
     }
+}
+
+/// Reports a position outside of the grid. `which` follows the value. Returns true if it is inside.
+fn check_within(section: &Section<'_>, grid: &WaveGrid, position: [f64; 3], which: &str) -> bool {
+    let Some(axis) = grid.first_axis_outside(position) else { return true };
+    let (name, extent) = (AXIS_NAMES[axis], short_number(grid.extent(axis)));
+    section.reject(name, &format!("{which} is outside of the grid, expected 0 <= {name} <= {extent}"));
+    false
 }
 
 /// Reports files of a field that do not exist.

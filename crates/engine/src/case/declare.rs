@@ -136,14 +136,15 @@ pub(super) enum Kind {
     Point(&'static dyn WordList),
     /// A number without a unit, or a word.
     Number { range: Range, or: Option<Word> },
-    /// A number in the units of the case, a string with a unit, or a word.
-    Quantity { dimension: Dimension, range: Range, or: Option<Word> },
+    /// A number in the units of the case, a string with a unit, or a word. Other settings of the
+    /// case can give it one of the dimensions `others`.
+    Quantity { dimension: Dimension, others: &'static [Dimension], range: Range, or: Option<Word> },
     /// Interval of an output: a simulated time or a number of steps. 0 is never.
     Interval,
     /// Interval of checkpoints: also a wall-clock time.
     CheckpointInterval,
-    /// A list of numbers without a unit, with at least this length.
-    Numbers { least: usize },
+    /// A list of quantities of one of the dimensions, with at least this length.
+    Quantities { least: usize, dimensions: &'static [Dimension] },
     /// A section below this one.
     Section(&'static SectionSpec),
     /// A list of sections below this one.
@@ -151,12 +152,27 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Returns the dimensions of a quantity. Empty for other kinds.
+    pub fn dimensions(self) -> Vec<Dimension> {
+        match self {
+            Self::Quantity { dimension, others, .. } => {
+                std::iter::once(dimension).chain(others.iter().copied()).collect()
+            }
+            Self::Quantities { dimensions, .. } => dimensions.to_vec(),
+            Self::Interval | Self::CheckpointInterval => vec![Dimension::Time],
+            Self::Point(_) => vec![Dimension::Length],
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the same kind that also accepts a word.
     pub const fn or(self, word: &'static str, meaning: &'static str) -> Self {
         let or = Some(Word { word, meaning });
         match self {
             Self::Number { range, .. } => Self::Number { range, or },
-            Self::Quantity { dimension, range, .. } => Self::Quantity { dimension, range, or },
+            Self::Quantity { dimension, others, range, .. } => {
+                Self::Quantity { dimension, others, range, or }
+            }
             _ => self,
         }
     }
@@ -169,7 +185,24 @@ pub(super) const fn number(range: Range) -> Kind {
 
 /// A number with a dimension.
 pub(super) const fn quantity(dimension: Dimension, range: Range) -> Kind {
-    Kind::Quantity { dimension, range, or: None }
+    Kind::Quantity { dimension, others: &[], range, or: None }
+}
+
+/// A number with one of the dimensions, of which there is at least one. Other settings of the case
+/// select it.
+pub(super) const fn quantity_of(dimensions: &'static [Dimension], range: Range) -> Kind {
+    match dimensions.split_first() {
+        Some((&dimension, others)) => Kind::Quantity { dimension, others, range, or: None },
+        None => panic!("a quantity has a dimension"),
+    }
+}
+
+/// The dimension of a quantity that depends on other settings, and the reason.
+#[derive(Clone, Copy)]
+pub(super) struct SelectedDimension {
+    pub dimension: Dimension,
+    /// Reason for messages, such as `as the case has no heat_capacity`.
+    pub reason: &'static str,
 }
 
 /// An integer of at least `least`.

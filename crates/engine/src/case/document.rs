@@ -11,6 +11,8 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::settings::apply_setting;
+
 /// Where a key or value was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Location {
@@ -110,8 +112,9 @@ pub(super) fn parse_document(label: &str, bytes: &[u8], sets: &[String]) -> Resu
         };
         error(location_at(text, span.start), format!("not valid TOML: {}{which}", one_line(e.message())))
     })?;
+    let lines = LineIndex::new(text);
     let mut root =
-        table_entries(table.get_ref(), &|span| (location_at(text, span.start), text[span].to_owned()));
+        table_entries(table.get_ref(), &|span| (lines.location(span.start), text[span].to_owned()));
     for (index, set) in sets.iter().enumerate() {
         let location = Location::Set { index, text: format!("--set {set}") };
         apply_setting(&mut root, set, &location).map_err(|message| error(location.clone(), message))?;
@@ -138,12 +141,49 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 fn location_at(text: &str, offset: usize) -> Location {
-    let before = &text[..offset];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    Location::File {
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
+    LineIndex::new(text).location(offset)
+}
+
+/// The lines of a text, which finds the location of an offset without reading the text before it.
+struct LineIndex<'a> {
+    bytes: &'a [u8],
+    /// Offset of the first byte of each line.
+    line_starts: Vec<usize>,
+    /// Characters before each block of bytes.
+    block_chars: Vec<usize>,
+}
+
+impl<'a> LineIndex<'a> {
+    const BLOCK: usize = 256;
+
+    fn new(text: &'a str) -> Self {
+        let bytes = text.as_bytes();
+        let newlines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let line_starts = std::iter::once(0).chain(newlines.map(|(index, _)| index + 1)).collect();
+        let mut block_chars = vec![0];
+        let mut chars = 0;
+        for block in bytes.chunks(Self::BLOCK) {
+            chars += count_chars(block);
+            block_chars.push(chars);
+        }
+        Self { bytes, line_starts, block_chars }
     }
+
+    fn location(&self, offset: usize) -> Location {
+        let line = self.line_starts.partition_point(|start| *start <= offset);
+        let line_start = self.line_starts[line - 1];
+        Location::File { line, column: self.chars_before(offset) - self.chars_before(line_start) + 1 }
+    }
+
+    fn chars_before(&self, offset: usize) -> usize {
+        let block = offset / Self::BLOCK;
+        self.block_chars[block] + count_chars(&self.bytes[block * Self::BLOCK..offset])
+    }
+}
+
+/// Returns the number of characters that start in these bytes of a text.
+fn count_chars(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 /// Returns the location and the text of a span.
@@ -205,36 +245,27 @@ pub(super) fn setting_value(written: &str, location: &Location) -> (Value, Strin
     }
 }
 
-/// Applies a setting `KEY=VALUE` to the tree.
-fn apply_setting(root: &mut Vec<Entry>, set: &str, location: &Location) -> Result<(), String> {
-    const EXPECTED: &str = "expected KEY=VALUE such as gravity.theta=0.5";
-    let (path, written) = set.split_once('=').ok_or(EXPECTED)?;
-    let mut path: Vec<&str> = path.split('.').map(str::trim).collect();
-    if path.iter().any(|key| key.is_empty()) {
-        return Err(EXPECTED.to_owned());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition: characters of the line before the offset.
+    fn counted(text: &str, offset: usize) -> Location {
+        let line_start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
+        Location::File {
+            line: text[..offset].matches('\n').count() + 1,
+            column: text[line_start..offset].chars().count() + 1,
+        }
     }
-    let (value, text) = setting_value(written.trim(), location);
-    let last = path.pop().ok_or(EXPECTED)?;
-    let entry = |key: &str, value, text| Entry {
-        key: key.to_owned(),
-        key_location: location.clone(),
-        location: location.clone(),
-        value,
-        text,
-    };
-    let mut table = root;
-    for (depth, &key) in path.iter().enumerate() {
-        let index = table.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
-            table.push(entry(key, Value::Table(Vec::new()), String::new()));
-            table.len() - 1
-        });
-        let kind = table[index].value.kind();
-        let Value::Table(inner) = &mut table[index].value else {
-            return Err(format!("'{}' is {kind}, expected a section", path[..=depth].join(".")));
-        };
-        table = inner;
+
+    #[test]
+    fn locations_count_lines_and_characters() {
+        let long = format!("a = \"{}\"\n\n", "Å€x".repeat(400));
+        let text = format!("{long}b = 1\n{long}\u{1f30a}");
+        let lines = LineIndex::new(&text);
+        for offset in (0..=text.len()).filter(|&offset| text.is_char_boundary(offset)) {
+            assert_eq!(lines.location(offset), counted(&text, offset), "{offset}");
+        }
+        assert_eq!(LineIndex::new("").location(0), Location::File { line: 1, column: 1 });
     }
-    table.retain(|entry| entry.key != last);
-    table.push(entry(last, value, text));
-    Ok(())
 }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use orrery_io::{Fault, available_memory, read_small_file};
 
-use super::Case;
 use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};
 use super::physics::{PhysicsAndTime, PhysicsName, PhysicsSections};
@@ -12,6 +11,7 @@ use super::presets::{Preset, find_preset, presets};
 use super::reader::{Findings, Section};
 use super::sections::{checkpoint, image, limits, output, top};
 use super::suggest::did_you_mean;
+use super::{Case, Origins};
 
 /// Largest memory per body during a run, in bytes: its state, its part of the tree and of a
 /// snapshot that is being written.
@@ -177,6 +177,11 @@ impl Case {
             time,
             folder: source.folder(),
             written: findings.take_quantities(),
+            origins: match run_start {
+                RunStart::New { .. } => findings.take_origins().with_label(&label),
+                // The lines of a checkpoint are of no use.
+                RunStart::Resumed => Origins::default(),
+            },
         };
         root.finish();
         findings.check_no_problems(&label)?;

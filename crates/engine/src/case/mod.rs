@@ -7,10 +7,13 @@
 
 mod cross_checks;
 mod declare;
+#[cfg(test)]
+mod dimension_tests;
 mod document;
 mod fluid;
 mod heat;
 mod load;
+mod origins;
 mod physics;
 mod presets;
 mod quantities;
@@ -19,6 +22,7 @@ mod reference;
 mod resolved;
 mod schema;
 mod sections;
+mod settings;
 mod suggest;
 mod values;
 mod wave;
@@ -38,6 +42,7 @@ pub use fluid::{
 };
 pub use heat::{EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, StopRange};
 pub use load::{BYTES_PER_BODY, CaseSource};
+pub use origins::Origins;
 pub use orrery_io::available_memory;
 pub use physics::{GravityCase, Physics, PhysicsName};
 pub use presets::{Preset, find_preset, presets};
@@ -77,6 +82,8 @@ pub struct Case {
     pub folder: PathBuf,
     /// The quantities with a unit as the user wrote them.
     pub written: WrittenQuantities,
+    /// Where the case file names files, and where it has the entries of lists.
+    pub origins: Origins,
 }
 
 /// `[time]`.

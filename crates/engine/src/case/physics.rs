@@ -313,18 +313,19 @@ impl<'a> PhysicsSections<'a> {
                     .map(|pair| pair.iter().all(|&edge: &usize| edges[edge] == EdgeCondition::Periodic));
                 let grid = grid::read_grid(grid, is_periodic);
                 let heat_case = HeatCase {
-                    conductivity: heat.read_nodes(["conductivity", "conductivity_file"]),
-                    heat_capacity: heat.read_nodes(["heat_capacity", "heat_capacity_file"]),
-                    source: heat.read_nodes(["source", "source_file"]),
+                    conductivity: heat.read_conductivity(),
+                    heat_capacity: heat.read_heat_capacity(),
+                    source: heat.read_source(),
                     regions: heat.read_regions(),
                     precision: heat.read_precision(),
                     unit: heat.heat.label("unit"),
                     stop: heat.read_stop(),
                     initial: initial::read_initial(initial, extents(&grid, is_periodic), is_periodic),
-                    view: image::read_field_view(image),
+                    view: image::read_heat_view(image),
                     grid,
                     edges,
                 };
+                heat.check_unit();
                 heat.heat.finish();
                 PhysicsAndTime {
                     physics: Physics::Heat(Box::new(heat_case)),
@@ -334,7 +335,7 @@ impl<'a> PhysicsSections<'a> {
             }
             Self::Wave { grid, wave } => {
                 let (time, step) = time::read_field_time(time, PhysicsName::Wave);
-                let views = (image::read_field_view(image), image::read_slice_view(image));
+                let views = (image::read_wave_view(image), image::read_slice_view(image));
                 let wave = wave.read(grid::read_wave_grid(grid), views);
                 PhysicsAndTime { physics: Physics::Wave(Box::new(wave)), time, is_step_auto: step.is_none() }
             }

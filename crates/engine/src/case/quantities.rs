@@ -17,11 +17,14 @@ impl PartialEq for WrittenQuantities {
 }
 
 impl WrittenQuantities {
-    /// Adds a quantity such as `"10Myr"`, as `"10 Myr"`. A plain number is not stored.
-    pub(super) fn insert(&mut self, path: String, text: &str) {
-        if let Some((number, unit)) = split_quantity(text).filter(|(_, unit)| !unit.is_empty()) {
+    /// Adds a quantity such as `"10Myr"`, as `"10 Myr"`. A plain number is not stored. Returns true
+    /// if the text has a unit.
+    pub(super) fn insert(&mut self, path: String, text: &str) -> bool {
+        let with_unit = split_quantity(text).filter(|(_, unit)| !unit.is_empty());
+        if let Some((number, unit)) = with_unit {
             self.0.insert(path, format!("{number} {unit}"));
         }
+        with_unit.is_some()
     }
 
     /// Returns the text of the quantity at `path` if it has the bits of `value`. After a change of

@@ -8,21 +8,25 @@
 //! The typed reading of values is in `values`. Every section reads all of its declared keys and
 //! then calls [`Section::finish`], which reports the other keys of the file.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
-use orrery_model::Units;
+use orrery_model::{Dimension, Units};
 
 use super::declare::{KeySpec, Kind, SectionSpec, Variant};
 use super::document::{CaseError, Entry, Location, Value, one_line, setting_value};
+use super::origins::Origins;
 use super::physics::PhysicsName;
 use super::quantities::WrittenQuantities;
 use super::suggest::did_you_mean;
 
-/// Errors and quantities with a unit that were found so far.
+/// Errors, quantities with a unit, and locations of files and lists that were found so far.
 #[derive(Default)]
 pub(super) struct Findings {
     problems: RefCell<Vec<(Rank, Location, String)>>,
     quantities: RefCell<WrittenQuantities>,
+    origins: RefCell<Origins>,
+    /// True if the case gives a temperature with a unit.
+    has_kelvins: Cell<bool>,
 }
 
 /// A missing key is often a misspelt one, so misspelt keys are reported first.
@@ -44,6 +48,11 @@ impl Findings {
     /// Returns the quantities with a unit.
     pub fn take_quantities(&self) -> WrittenQuantities {
         self.quantities.take()
+    }
+
+    /// Returns the locations of files and of entries of lists.
+    pub fn take_origins(&self) -> Origins {
+        self.origins.take()
     }
 
     /// Checks that there are no errors. Otherwise returns the first one in the file.
@@ -123,7 +132,10 @@ impl<'a> Section<'a> {
                 }
                 (self.location.clone(), &[][..])
             }
-            Some(Entry { location, value: Value::Table(entries), .. }) => (location.clone(), &entries[..]),
+            Some(Entry { location, value: Value::Table(entries), .. }) => {
+                self.record_origin(key, location);
+                (location.clone(), &entries[..])
+            }
             Some(entry) => {
                 self.reject_type(entry, &format!("a section [{}]", self.key_path(key)));
                 (entry.location.clone(), &[][..])
@@ -148,7 +160,9 @@ impl<'a> Section<'a> {
         };
         let section = |(index, item): (usize, &'a Entry)| match &item.value {
             Value::Table(entries) => {
-                Some(self.below(item_path(&path, index), spec, item.location.clone(), entries))
+                let path = item_path(&path, index);
+                self.findings.origins.borrow_mut().insert(path.clone(), item.location.clone());
+                Some(self.below(path, spec, item.location.clone(), entries))
             }
             value => {
                 let (item_path, kind) = (item_path(&path, index), value.kind());
@@ -234,8 +248,21 @@ impl<'a> Section<'a> {
     }
 
     /// Records the text of a quantity, for the resolved case.
-    pub fn record_quantity(&self, key: &str, text: &str) {
-        self.findings.quantities.borrow_mut().insert(self.key_path(key), text);
+    pub fn record_quantity(&self, key: &str, text: &str, dimension: Dimension) {
+        let has_unit = self.findings.quantities.borrow_mut().insert(self.key_path(key), text);
+        if has_unit && dimension == Dimension::Temperature {
+            self.findings.has_kelvins.set(true);
+        }
+    }
+
+    /// Returns true if a temperature with a unit was read, here or elsewhere in the case.
+    pub fn has_kelvins(&self) -> bool {
+        self.findings.has_kelvins.get()
+    }
+
+    /// Records the location of a file or a section, for errors that are found later.
+    pub fn record_origin(&self, key: &str, location: &Location) {
+        self.findings.origins.borrow_mut().insert(self.key_path(key), location.clone());
     }
 
     /// Reports a missing key.
@@ -361,19 +388,26 @@ impl<'a> Section<'a> {
 
     /// Returns the message for a key that only cases of another physics have.
     fn key_of_other_physics(&self, entry: &Entry) -> Option<String> {
-        let of_others = self.spec.common_keys().find(|spec| spec.name == entry.key)?;
-        let owners = of_others.owner_names();
+        let named = self.spec.common_keys().filter(|spec| spec.name == entry.key);
+        let owners: Vec<&str> =
+            named.flat_map(|spec| spec.only_for).map(|physics| physics.as_str()).collect();
+        if owners.is_empty() {
+            return None;
+        }
         let physics = self.physics.as_str();
         let key = match entry.value {
             Value::Table(_) => format!("[{}]", self.key_path(&entry.key)),
             _ => self.key_path(&entry.key),
         };
         Some(match self.is_physics_written {
-            true => format!("{key} is for {owners}, and the section [{physics}] selects {physics}"),
+            true => {
+                let owners = join_with_or(owners.into_iter());
+                format!("{key} is for {owners}, and the section [{physics}] selects {physics}")
+            }
             false => {
-                let sections: Vec<_> =
-                    of_others.only_for.iter().map(|name| format!("[{}]", name.as_str())).collect();
+                let sections: Vec<_> = owners.iter().map(|name| format!("[{name}]")).collect();
                 let sections = join_with_or(sections.iter().map(String::as_str));
+                let owners = join_with_or(owners.into_iter());
                 format!("{key} is for {owners}, and the case has no section {sections}")
             }
         })

@@ -14,7 +14,9 @@ const INTRODUCTION: &str = r#"# Case files
 A case file is a [TOML](https://toml.io) file. It describes one simulation: the initial state, the physics, the time steps and the
 output. The physics is selected by the section that is present: `[heat]` is heat conduction in a plate. A case with `[gravity]`, or without
 such a section, is about bodies that attract one another. `orrery init PRESET` writes one to start from, `orrery run CASE.toml --dry-run` prints a case with all defaults, and
-`--set KEY=VALUE` replaces a key, such as `--set time.end="2 Gyr"`. A key that is not listed here is an error.
+`--set KEY=VALUE` replaces a key, such as `--set time.end="2 Gyr"`. An entry of a list has an index from 1, such as
+`--set 'wave.source[2].x=100'` or `--set 'heat.west.profile[1]=20'`, or its `name`, such as `--set lennard_jones.species.Ar.epsilon="120 K"`.
+A key that is not listed here is an error.
 
 `orrery schema` prints a JSON Schema of case files. After `orrery schema > case.schema.json`, a case file with the first line
 `#:schema ./case.schema.json` is checked and its keys are completed by editors with [Taplo](https://taplo.tamasfe.dev), for example VS Code
@@ -38,8 +40,14 @@ const UNITS_INTRODUCTION: &str = r#"
 ## Units
 
 A plain number is in the units of the case (`units`). A string such as `"8 kpc"`, `"8kpc"` or `"2.4e11 Msun"` has its own unit, which
-is converted. A velocity is a length per time, such as `"220 km/s"`. With `units = "nbody"` and `units = "none"`, which have no physical
-scale, only angles can have units.
+is converted. Other dimensions have products of these units: `"220 km/s"`, `"401 W/(m K)"`, `"1.17e-4 m^2/s"` or `"1.17e-4 m²/s"`, `"0.6 1/s"`
+or `"0.6 s^-1"`. A `/` divides by the one factor after it, so `W/m/K` is `W/(m K)`, and `W/m K`, which has two readings, is refused. With
+`units = "nbody"`, `"none"` and `"lj"`, which have no physical scale, only angles can have units. An energy can be given as a temperature,
+which is multiplied by Boltzmann's constant.
+
+| dimension | unit in SI |
+|---|---|
+DIMENSIONS
 
 | unit | dimension | value in SI |
 |---|---|---|
@@ -49,15 +57,15 @@ scale, only angles can have units.
 pub fn reference_page() -> String {
     let mut page = INTRODUCTION.to_owned();
     write_section(&mut page, "", "Top level", top::SPEC, "");
-    page.push_str(UNITS_INTRODUCTION);
+    let dimensions: Vec<String> = Dimension::ALL
+        .iter()
+        .filter(|dimension| !dimension.has_plain_units() && **dimension != Dimension::Power)
+        .map(|dimension| format!("| {dimension} | `{}` |", dimension.si_unit()))
+        .collect();
+    page.push_str(&UNITS_INTRODUCTION.replace("DIMENSIONS", &dimensions.join("\n")));
     for unit in NAMED_UNITS {
         let names: Vec<String> = unit.names.iter().map(|name| format!("`{name}`")).collect();
-        let si = match unit.dimension {
-            Dimension::Angle => "rad",
-            Dimension::Mass => "kg",
-            Dimension::Time => "s",
-            _ => "m",
-        };
+        let si = unit.dimension.si_unit();
         let value = unit.si_value;
         let value = if (1e-3..1e5).contains(&value) { value.to_string() } else { format!("{value:e}") };
         page.push_str(&format!("| {} | {} | {value} {si} |\n", names.join(", "), unit.dimension));
@@ -183,18 +191,14 @@ fn type_name(kind: Kind) -> Option<String> {
         Kind::Quantity { or, .. } => format!("quantity{}", or_word(or)),
         Kind::Interval => "interval".to_owned(),
         Kind::CheckpointInterval => "interval or wall-clock time".to_owned(),
-        Kind::Numbers { least } => format!("list of at least {least} numbers"),
+        Kind::Quantities { least, .. } => format!("list of at least {least} quantities"),
         Kind::Section(_) | Kind::Sections(_) => return None,
     })
 }
 
 fn unit_name(kind: Kind) -> String {
-    match kind {
-        Kind::Quantity { dimension, .. } => dimension.to_string(),
-        Kind::Interval | Kind::CheckpointInterval => Dimension::Time.to_string(),
-        Kind::Point(_) => Dimension::Length.to_string(),
-        _ => "-".to_owned(),
-    }
+    let names: Vec<String> = kind.dimensions().iter().map(Dimension::to_string).collect();
+    if names.is_empty() { "-".to_owned() } else { names.join(" or ") }
 }
 
 fn range_text(key: &KeySpec) -> String {
@@ -213,7 +217,7 @@ fn range_text(key: &KeySpec) -> String {
         Kind::Text
         | Kind::File
         | Kind::Boolean
-        | Kind::Numbers { .. }
+        | Kind::Quantities { .. }
         | Kind::Section(_)
         | Kind::Sections(_) => "-".to_owned(),
     }

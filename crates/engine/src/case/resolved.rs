@@ -108,10 +108,11 @@ impl<'a> SectionWriter<'a> {
         self.write_line(key, value.to_string());
     }
 
-    pub fn numbers(&mut self, key: &'static str, values: &[f64]) {
-        let Kind::Numbers { .. } = self.declaration(key).kind else { self.misdeclared(key) };
-        let values: Vec<String> = values.iter().map(|&value| number_text(value)).collect();
-        self.write_line(key, format!("[{}]", values.join(", ")));
+    pub fn quantities(&mut self, key: &'static str, values: &[f64]) {
+        let Kind::Quantities { dimensions, .. } = self.declaration(key).kind else { self.misdeclared(key) };
+        let text = |(index, &x): (usize, &f64)| self.quantity_text(&item_path(key, index), x, dimensions);
+        let texts: Vec<String> = values.iter().enumerate().map(text).collect();
+        self.write_line(key, format!("[{}]", texts.join(", ")));
     }
 
     pub fn integer(&mut self, key: &'static str, value: u64) {
@@ -136,7 +137,7 @@ impl<'a> SectionWriter<'a> {
 
     pub fn point(&mut self, key: &'static str, point: [f64; 3]) {
         let Kind::Point(_) = self.declaration(key).kind else { self.misdeclared(key) };
-        let text = |(index, x)| self.quantity_text(&item_path(key, index), x, Dimension::Length);
+        let text = |(index, x)| self.quantity_text(&item_path(key, index), x, &[Dimension::Length]);
         let texts: Vec<String> = point.into_iter().enumerate().map(text).collect();
         self.write_line(key, format!("[{}]", texts.join(", ")));
     }
@@ -158,9 +159,10 @@ impl<'a> SectionWriter<'a> {
 
     /// Writes a quantity. `None` is the word that the key accepts instead.
     pub fn quantity_or_word(&mut self, key: &'static str, value: Option<f64>) {
-        let Kind::Quantity { or, dimension, .. } = self.declaration(key).kind else { self.misdeclared(key) };
+        let kind = self.declaration(key).kind;
+        let Kind::Quantity { or, .. } = kind else { self.misdeclared(key) };
         let word = or.map_or("", |or| or.word);
-        let text = value.map(|value| self.quantity_text(key, value, dimension));
+        let text = value.map(|value| self.quantity_text(key, value, &kind.dimensions()));
         self.write_line(key, text.unwrap_or_else(|| quoted(word)));
     }
 
@@ -173,7 +175,7 @@ impl<'a> SectionWriter<'a> {
             match every {
                 Every::Never => "0".to_owned(),
                 Every::Steps(count) => quoted(&format_count(count, "step", "steps")),
-                Every::Time(time) => self.quantity_text(key, time, Dimension::Time),
+                Every::Time(time) => self.quantity_text(key, time, &[Dimension::Time]),
             },
         );
     }
@@ -183,9 +185,11 @@ impl<'a> SectionWriter<'a> {
         self.write_line(key, quoted(text));
     }
 
-    /// Returns a quantity as the user wrote it, or else as a number.
-    fn quantity_text(&self, key: &str, value: f64, dimension: Dimension) -> String {
-        let written = self.written.text_of(&self.key_path(key), value, &self.case.units, dimension);
+    /// Returns a quantity of one of the dimensions as the user wrote it, or else as a number.
+    fn quantity_text(&self, key: &str, value: f64, dimensions: &[Dimension]) -> String {
+        let (path, units) = (self.key_path(key), &self.case.units);
+        let written =
+            dimensions.iter().find_map(|&dimension| self.written.text_of(&path, value, units, dimension));
         written.map_or_else(|| number_text(value), quoted)
     }
 

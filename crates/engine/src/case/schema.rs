@@ -212,20 +212,21 @@ fn kind_schema(kind: Kind) -> Json {
             string_schema(&format!(r"^\s*{COUNT_PATTERN}\s*x\s*{COUNT_PATTERN}\s*$")),
         ]),
         Kind::Point(list) => {
-            let length = any_of([range_schema(Range::Any), quantity_schema(Dimension::Length)]);
+            let length = any_of([range_schema(Range::Any), quantity_schema(&[Dimension::Length])]);
             let point = json!({ "type": "array", "items": length, "minItems": 3, "maxItems": 3 });
             any_of([point, kind_schema(Kind::Word(list))])
         }
         Kind::Number { range, or: None } => range_schema(range),
         Kind::Number { range, or } => any_of([range_schema(range)].into_iter().chain(or.map(word_schema))),
-        Kind::Quantity { dimension, range, or } => {
-            let forms = [range_schema(range), quantity_schema(dimension)];
+        Kind::Quantity { range, or, .. } => {
+            let forms = [range_schema(range), quantity_schema(&kind.dimensions())];
             any_of(forms.into_iter().chain(or.map(word_schema)))
         }
         Kind::Interval => any_of(interval_forms()),
         Kind::CheckpointInterval => any_of(interval_forms().into_iter().chain([wall_clock_schema()])),
-        Kind::Numbers { least } => {
-            json!({ "type": "array", "items": { "type": "number" }, "minItems": least })
+        Kind::Quantities { least, dimensions } => {
+            let item = any_of([range_schema(Range::Any), quantity_schema(dimensions)]);
+            json!({ "type": "array", "items": item, "minItems": least })
         }
         Kind::Section(spec) => Json::Object(section_schema(spec)),
         Kind::Sections(spec) => json!({ "type": "array", "items": section_schema(spec) }),
@@ -251,19 +252,14 @@ fn word_schema(word: Word) -> Json {
     json!({ "const": word.word, "description": word.meaning.replace('`', "") })
 }
 
-fn quantity_schema(dimension: Dimension) -> Json {
-    let names = |dimension| {
-        let units = NAMED_UNITS.iter().filter(move |unit| unit.dimension == dimension);
-        // A caret such as that of "g/cm^3" has a meaning in patterns.
-        let texts = units.flat_map(|unit| unit.names.iter().map(|name| name.replace('^', r"\^")));
-        texts.collect::<Vec<_>>().join("|")
-    };
-    let unit = match dimension {
-        Dimension::Velocity => {
-            format!(r"(?:{})\s*/\s*(?:{})", names(Dimension::Length), names(Dimension::Time))
-        }
-        Dimension::Energy => format!("{}|{}", names(Dimension::Energy), names(Dimension::Temperature)),
-        dimension => names(dimension),
+/// Returns the schema of a string with a unit of one of the dimensions. Of products of units only
+/// the characters are checked.
+fn quantity_schema(dimensions: &[Dimension]) -> Json {
+    let unit = if dimensions.iter().all(|dimension| dimension.has_plain_units()) {
+        let units = NAMED_UNITS.iter().filter(|unit| dimensions.contains(&unit.dimension));
+        units.flat_map(|unit| unit.names.iter().copied()).collect::<Vec<_>>().join("|")
+    } else {
+        r"[/(1A-Za-zµÅ][-−A-Za-zµÅ0-9²³¹⁴⁵⁶⁷⁸⁹⁻()/*·^\s]*".to_owned()
     };
     string_schema(&format!(r"^\s*{NUMBER_PATTERN}\s*(?:{unit})?\s*$"))
 }
@@ -271,7 +267,7 @@ fn quantity_schema(dimension: Dimension) -> Json {
 fn interval_forms() -> Vec<Json> {
     vec![
         range_schema(Range::NotNegative),
-        quantity_schema(Dimension::Time),
+        quantity_schema(&[Dimension::Time]),
         string_schema(&format!(r"^\s*{COUNT_PATTERN}\s*steps?\s*$")),
     ]
 }

@@ -6,7 +6,7 @@
 use orrery_model::units::UnitError;
 use orrery_model::{Dimension, format_count, whole_number};
 
-use super::declare::{DefaultValue, KeySpec, Kind, MAX_INTEGER, Range, Word, Words};
+use super::declare::{DefaultValue, KeySpec, Kind, MAX_INTEGER, Range, SelectedDimension, Word, Words};
 use super::document::{Entry, Location, Value, one_line, setting_value};
 use super::reader::{Section, item_path, join_with_or};
 use super::suggest::did_you_mean;
@@ -40,7 +40,11 @@ impl Section<'_> {
 
     /// Reads a string, or a path. `None` is a derived default.
     pub fn text(&self, key: &'static str) -> Option<String> {
-        let (Kind::Text | Kind::File) = self.declaration(key).kind else { self.misdeclared(key) };
+        let kind = self.declaration(key).kind;
+        let (Kind::Text | Kind::File) = kind else { self.misdeclared(key) };
+        if let (Kind::File, Some(entry)) = (kind, self.entry(key)) {
+            self.record_origin(key, &entry.location);
+        }
         self.read(key, |entry| match &entry.value {
             Value::String(text) => Some(text.clone()),
             _ => {
@@ -141,19 +145,40 @@ impl Section<'_> {
 
     /// Reads a quantity. `None` is the word that the key accepts instead.
     pub fn quantity_or_word(&self, key: &'static str) -> Option<f64> {
-        self.read(key, |entry| self.parse_quantity(key, entry)).flatten()
+        self.read(key, |entry| self.parse_quantity(key, entry, None)).flatten()
     }
 
     /// Reads a quantity that is in the case.
     pub fn quantity_if_given(&self, key: &'static str) -> Option<f64> {
-        self.read_given(key, |entry| self.parse_quantity(key, entry)).flatten()
+        self.read_given(key, |entry| self.parse_quantity(key, entry, None)).flatten()
     }
 
-    fn parse_quantity(&self, key: &'static str, entry: &Entry) -> Option<Option<f64>> {
-        let Kind::Quantity { dimension, range, or } = self.declaration(key).kind else {
-            self.misdeclared(key)
-        };
-        self.parse_dimensional(key, entry, dimension, range, or)
+    /// Reads a quantity of one of the declared dimensions.
+    pub fn quantity_of(&self, key: &'static str, selected: SelectedDimension) -> f64 {
+        self.read(key, |entry| self.parse_quantity(key, entry, Some(selected))).flatten().unwrap_or_default()
+    }
+
+    /// Reads a quantity of one of the declared dimensions that is in the case.
+    pub fn quantity_of_if_given(&self, key: &'static str, selected: SelectedDimension) -> Option<f64> {
+        self.read_given(key, |entry| self.parse_quantity(key, entry, Some(selected))).flatten()
+    }
+
+    /// Parses a quantity of the only declared dimension, or of the selected one.
+    fn parse_quantity(
+        &self,
+        key: &'static str,
+        entry: &Entry,
+        selected: Option<SelectedDimension>,
+    ) -> Option<Option<f64>> {
+        let kind = self.declaration(key).kind;
+        let Kind::Quantity { dimension, others, range, or } = kind else { self.misdeclared(key) };
+        match selected {
+            None if others.is_empty() => self.parse_dimensional(key, entry, dimension, range, or),
+            Some(selected) if kind.dimensions().contains(&selected.dimension) => {
+                self.parse_selected(key, entry, selected, range, or)
+            }
+            _ => self.misdeclared(key),
+        }
     }
 
     fn parse_dimensional(
@@ -164,12 +189,24 @@ impl Section<'_> {
         range: Range,
         or: Option<Word>,
     ) -> Option<Option<f64>> {
+        self.parse_selected(key, entry, SelectedDimension { dimension, reason: "" }, range, or)
+    }
+
+    fn parse_selected(
+        &self,
+        key: &'static str,
+        entry: &Entry,
+        selected: SelectedDimension,
+        range: Range,
+        or: Option<Word>,
+    ) -> Option<Option<f64>> {
+        let dimension = selected.dimension;
         let is_word = |text: &str| or.is_some_and(|or| or.word == text);
         if let Value::String(text) = &entry.value
             && !is_word(text)
             && let Some(owners) = self.owners_of_word(key, text)
         {
-            let expected = expected_value(Kind::Quantity { dimension, range, or });
+            let expected = expected_value(Kind::Quantity { dimension, others: &[], range, or });
             self.reject(key, &format!(" is for {owners}, expected {expected}"));
             return None;
         }
@@ -177,25 +214,49 @@ impl Section<'_> {
         let x = match (&entry.value, number_value(&entry.value)) {
             (_, Some(x)) => x,
             (Value::String(text), _) if is_word(text) => return Some(None),
-            (Value::String(text), _) => match self.units().parse(text, dimension) {
-                Ok(x) => {
-                    self.record_quantity(key, text);
-                    x
-                }
-                Err(e) => {
-                    let or_word = if matches!(e, UnitError::Malformed { .. }) { &or_word[..] } else { "" };
-                    self.reject(key, &format!(": {}{or_word}", one_line(&e.to_string())));
-                    return None;
-                }
-            },
+            (Value::String(text), _) => self.parse_with_unit(key, key, text, selected, &or_word)?,
             _ => {
-                let example = self.units().examples(dimension);
-                let expected = format!("a number or a string with a unit such as {example}{or_word}");
+                let expected = match self.units().scale() {
+                    None if dimension != Dimension::Angle => format!("a number{or_word}"),
+                    _ => {
+                        let examples = self.units().examples(dimension);
+                        format!("a number or a string with a unit such as {examples}{or_word}")
+                    }
+                };
                 self.reject_type(entry, &expected);
                 return None;
             }
         };
         self.check_range(key, x, range).map(Some)
+    }
+
+    /// Parses a string with a unit, the value of `key` or the item `item` of its list. `or_word`
+    /// ends the message about a text that is no quantity.
+    fn parse_with_unit(
+        &self,
+        key: &str,
+        item: &str,
+        text: &str,
+        selected: SelectedDimension,
+        or_word: &str,
+    ) -> Option<f64> {
+        match self.units().parse(text, selected.dimension) {
+            Ok(x) => {
+                self.record_quantity(item, text, selected.dimension);
+                Some(x)
+            }
+            Err(e) => {
+                let end = match e {
+                    UnitError::Malformed { .. } => or_word.to_owned(),
+                    UnitError::WrongDimension { .. } if !selected.reason.is_empty() => {
+                        format!(", {}", selected.reason)
+                    }
+                    _ => String::new(),
+                };
+                self.reject(key, &format!(": {}{end}", one_line(&e.to_string())));
+                None
+            }
+        }
     }
 
     /// Returns `x`, the value of `key`, if it is finite and in `range`.
@@ -303,16 +364,10 @@ impl Section<'_> {
     fn parse_coordinate(&self, key: &'static str, index: usize, item: &Entry) -> Option<f64> {
         let x = match (&item.value, number_value(&item.value)) {
             (_, Some(x)) => x,
-            (Value::String(text), _) => match self.units().parse(text, Dimension::Length) {
-                Ok(x) => {
-                    self.record_quantity(&item_path(key, index), text);
-                    x
-                }
-                Err(e) => {
-                    self.reject(key, &format!(": {}", one_line(&e.to_string())));
-                    return None;
-                }
-            },
+            (Value::String(text), _) => {
+                let length = SelectedDimension { dimension: Dimension::Length, reason: "" };
+                self.parse_with_unit(key, &item_path(key, index), text, length, "")?
+            }
             _ => {
                 let examples = self.units().examples(Dimension::Length);
                 self.reject(
@@ -364,22 +419,33 @@ impl Section<'_> {
         None
     }
 
-    /// Reads a list of numbers without a unit. `None` if the key is missing or wrong.
-    pub fn numbers_if_given(&self, key: &'static str) -> Option<Vec<f64>> {
-        let Kind::Numbers { least } = self.declaration(key).kind else { self.misdeclared(key) };
+    /// Reads a list of quantities of one of the declared dimensions. `None` if the key is missing or
+    /// wrong.
+    pub fn quantities_if_given(&self, key: &'static str, selected: SelectedDimension) -> Option<Vec<f64>> {
+        let kind = self.declaration(key).kind;
+        let Kind::Quantities { least, .. } = kind else { self.misdeclared(key) };
+        debug_assert!(kind.dimensions().contains(&selected.dimension), "{key}");
         let expected = || format!("a list of at least {least} numbers");
         self.read_given(key, |entry| {
             let Value::Array(items) = &entry.value else {
                 self.reject_type(entry, &expected());
                 return None;
             };
-            let numbers: Option<Vec<f64>> =
-                items.iter().map(|item| number_value(&item.value).filter(|x| x.is_finite())).collect();
-            let numbers = numbers.filter(|numbers| numbers.len() >= least);
-            if numbers.is_none() {
+            let mut numbers = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                let number = match (&item.value, number_value(&item.value)) {
+                    (Value::String(text), _) => {
+                        Some(self.parse_with_unit(key, &item_path(key, index), text, selected, "")?)
+                    }
+                    (_, number) => number,
+                };
+                numbers.extend(number.filter(|x| x.is_finite()));
+            }
+            let is_list = numbers.len() == items.len() && numbers.len() >= least;
+            if !is_list {
                 self.reject(key, &format!(" is not {}, all finite", expected()));
             }
-            numbers
+            is_list.then_some(numbers)
         })
     }
 
@@ -467,11 +533,11 @@ fn expected_value(kind: Kind) -> String {
             format!("three lengths, {}", join_with_or(list.words().iter().map(|word| word.word)))
         }
         Kind::Number { range, or } => format!("{}{}", range.condition_on("a number"), or_word(or)),
-        Kind::Quantity { dimension, range, or } => {
-            format!("{}{}", range.condition_on(dimension.with_article()), or_word(or))
+        Kind::Quantity { dimension, range, or, .. } => {
+            format!("{}{}", range.condition_on(&dimension.with_article()), or_word(or))
         }
         Kind::Interval | Kind::CheckpointInterval => "an interval".to_owned(),
-        Kind::Numbers { least } => format!("a list of at least {least} numbers"),
+        Kind::Quantities { least, .. } => format!("a list of at least {least} numbers"),
         Kind::Section(spec) => format!("a section [{}]", spec.name),
         Kind::Sections(spec) => format!("a list of sections [[{}]]", spec.name),
     }

@@ -200,16 +200,22 @@ pub struct ReceiverLine {
 }
 
 impl ReceiverLine {
+    /// Returns the position of the receiver with this index.
+    pub fn position(&self, index: u64) -> [f64; 3] {
+        [0, 1, 2].map(|axis| self.first[axis] + index as f64 * self.spacing[axis])
+    }
+
     /// Returns the positions of the receivers.
     pub fn positions(self) -> impl Iterator<Item = [f64; 3]> {
-        (0..self.count).map(move |k| [0, 1, 2].map(|axis| self.first[axis] + k as f64 * self.spacing[axis]))
+        (0..self.count).map(move |index| self.position(index))
     }
 }
 
 impl WaveCase {
-    /// Returns the sources of the shot that is computed, or of all shots if none is selected.
-    pub fn shot_sources(&self) -> impl Iterator<Item = &SourceCase> {
-        self.sources.iter().filter(|source| self.shot.is_none_or(|shot| source.shot == shot))
+    /// Returns the sources of the shot that is computed, or of all shots if none is selected, with
+    /// their indices among all sources.
+    pub fn shot_sources(&self) -> impl Iterator<Item = (usize, &SourceCase)> {
+        self.sources.iter().enumerate().filter(|(_, source)| self.shot.is_none_or(|shot| source.shot == shot))
     }
 
     /// Returns the numbers of all shots in ascending order.

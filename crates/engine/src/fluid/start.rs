@@ -188,6 +188,18 @@ pub(super) fn start_particles(
     is_plan: bool,
     report: &mut dyn FnMut(RunEvent<'_>),
 ) -> Result<FluidParticles, EngineError> {
+    read_or_generate(case, fluid, settings, control, is_plan, report)
+        .map_err(|error| case.error_at("particles.file", error))
+}
+
+fn read_or_generate(
+    case: &Case,
+    fluid: &FluidCase,
+    settings: &FluidSettings,
+    control: &Control,
+    is_plan: bool,
+    report: &mut dyn FnMut(RunEvent<'_>),
+) -> Result<FluidParticles, EngineError> {
     let origin = match &fluid.start {
         FluidStart::File { path, .. } => case.folder.join(path).display().to_string(),
         _ => "[particles]".to_owned(),

@@ -183,6 +183,16 @@ pub fn initial_bodies(
     stop: &AtomicBool,
     warn: &mut dyn FnMut(&str),
 ) -> Result<Start, EngineError> {
+    read_or_generate(case, gravity, limits, stop, warn).map_err(|error| case.error_at("bodies.file", error))
+}
+
+fn read_or_generate(
+    case: &Case,
+    gravity: &GravityCase,
+    limits: &Limits,
+    stop: &AtomicBool,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Start, EngineError> {
     let (particles, origin, file_time) = match &gravity.bodies {
         BodiesSource::Model(model) => {
             let bodies = model.generate_until(gravity.settings.g, stop)?;

@@ -25,11 +25,13 @@ pub fn build_problem(case: &Case, heat: &HeatCase, files: &InputFiles) -> Result
 
 /// Builds the problem of a case without its step.
 fn read_problem(case: &Case, heat: &HeatCase, files: &InputFiles) -> Result<HeatProblem, EngineError> {
-    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, files };
+    let inputs = Inputs { case, grid: &heat.grid, files };
     let boundaries = on_all_edges(|edge| inputs.boundary(edge, heat.edge(edge)))?;
     let conductivity = inputs.conductivity(heat)?;
     let source = match heat.has_source() {
-        true => Some(inputs.painted(&heat.source, &heat.regions, |region| region.source)?),
+        true => {
+            Some(inputs.painted("heat.source_file", &heat.source, &heat.regions, |region| region.source)?)
+        }
         false => None,
     };
     let heat_capacity = inputs.heat_capacity(heat)?;
@@ -42,7 +44,7 @@ fn read_problem(case: &Case, heat: &HeatCase, files: &InputFiles) -> Result<Heat
 /// heat capacity and the kinds of the edges, so no other file is read.
 pub fn max_stable_step(case: &Case, heat: &HeatCase, limits: &Limits) -> Result<f64, EngineError> {
     let files = InputFiles::new(limits);
-    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, files: &files };
+    let inputs = Inputs { case, grid: &heat.grid, files: &files };
     let boundaries = on_all_edges(|edge| {
         Ok(match heat.edge(edge) {
             EdgeCondition::Fixed(_) => Boundary::fixed(0.0),
@@ -63,7 +65,7 @@ pub fn read_heat_capacity(
     limits: &Limits,
 ) -> Result<HeatCapacity, EngineError> {
     let files = InputFiles::new(limits);
-    Inputs { folder: &case.folder, grid: &heat.grid, files: &files }.heat_capacity(heat)
+    Inputs { case, grid: &heat.grid, files: &files }.heat_capacity(heat)
 }
 
 fn on_all_edges(boundary: impl Fn(Edge) -> Result<Boundary, EngineError>) -> Result<Boundaries, EngineError> {
@@ -82,69 +84,86 @@ pub fn initial_values(
     problem: &HeatProblem,
     files: &InputFiles,
 ) -> Result<Vec<f64>, EngineError> {
-    let inputs = Inputs { folder: &case.folder, grid: &heat.grid, files };
-    let (values, origin) = match &heat.initial {
+    let inputs = Inputs { case, grid: &heat.grid, files };
+    let (values, origin, key) = match &heat.initial {
         InitialState::Formula(formula) => {
-            formula.validate(problem.boundaries()).map_err(EngineError::InitialState)?;
+            formula
+                .validate(problem.boundaries())
+                .map_err(|error| case.error_at("initial", EngineError::InitialState(error)))?;
             let mut values = vec![0.0; heat.grid.len()];
             values.par_chunks_exact_mut(heat.grid.nx).enumerate().for_each(|(j, row)| {
                 formula.sample_row(&heat.grid, problem.boundaries(), j, row);
             });
-            (values, "[initial]".to_owned())
+            (values, "[initial]".to_owned(), "initial")
         }
-        InitialState::File(path) => (inputs.field(path)?, inputs.path(path).display().to_string()),
+        InitialState::File(path) => {
+            let values = inputs.field("initial.file", path)?;
+            (values, inputs.path(path).display().to_string(), "initial.file")
+        }
         InitialState::Image { path, low, high } => {
-            let mut values = inputs.image(path)?;
+            let mut values = inputs.image(path).map_err(|error| case.error_at("initial.image", error))?;
             values.iter_mut().for_each(|grey| *grey = low + (high - low) * *grey);
-            (values, inputs.path(path).display().to_string())
+            (values, inputs.path(path).display().to_string(), "initial.image")
         }
     };
     problem
         .check_initial(&values)
-        .map_err(|source| EngineError::Heat { origin, source: Box::new(source) })?;
+        .map_err(|source| case.error_at(key, EngineError::Heat { origin, source: Box::new(source) }))?;
     Ok(values)
 }
 
 /// Returns the error of a problem with its origin: the file of the values, or else the section.
 fn refused(inputs: &Inputs<'_>, heat: &HeatCase, error: HeatError) -> EngineError {
-    let of_nodes = |values: &NodeValues| match values {
-        NodeValues::File(path) => Some(inputs.path(path)),
+    let of_nodes = |key: &str, values: &NodeValues| match values {
+        NodeValues::File(path) => Some((key.to_owned(), inputs.path(path))),
         NodeValues::Uniform(_) => None,
     };
     let file = match &error {
-        HeatError::Conductivity { .. } | HeatError::NodeConductivity { .. } => of_nodes(&heat.conductivity),
-        HeatError::HeatCapacity { .. } | HeatError::NodeHeatCapacity { .. } => of_nodes(&heat.heat_capacity),
-        HeatError::NotFinite { field: "source", .. } => of_nodes(&heat.source),
+        HeatError::Conductivity { .. } | HeatError::NodeConductivity { .. } => {
+            of_nodes("heat.conductivity_file", &heat.conductivity)
+        }
+        HeatError::HeatCapacity { .. } | HeatError::NodeHeatCapacity { .. } => {
+            of_nodes("heat.heat_capacity_file", &heat.heat_capacity)
+        }
+        HeatError::NotFinite { field: "source", .. } => of_nodes("heat.source_file", &heat.source),
         HeatError::Grid(GridError::BoundaryNotFinite { edge, .. }) => match heat.edge(*edge) {
             EdgeCondition::Fixed(EdgeProfile::File(path)) | EdgeCondition::Flux(EdgeProfile::File(path)) => {
-                Some(inputs.path(path))
+                Some((edge_file_key(*edge), inputs.path(path)))
             }
             _ => None,
         },
         _ => None,
     };
-    let origin = file.map_or("[heat]".to_owned(), |path| path.display().to_string());
-    EngineError::Heat { origin, source: Box::new(error) }
+    let (key, origin) = match file {
+        Some((key, path)) => (key, path.display().to_string()),
+        None => ("heat".to_owned(), "[heat]".to_owned()),
+    };
+    inputs.case.error_at(&key, EngineError::Heat { origin, source: Box::new(error) })
+}
+
+/// Returns the path of the key with the file of an edge.
+fn edge_file_key(edge: Edge) -> String {
+    format!("heat.{}.file", edge.as_str())
 }
 
 /// The files that a case names, and the grid that they must fit.
 struct Inputs<'a> {
-    /// Folder of the case.
-    folder: &'a Path,
+    case: &'a Case,
     grid: &'a Grid,
     files: &'a InputFiles,
 }
 
 impl Inputs<'_> {
     fn path(&self, path: &Path) -> PathBuf {
-        self.folder.join(path)
+        self.case.folder.join(path)
     }
 
-    /// Reads an NPY file with one value per node.
-    fn field(&self, path: &Path) -> Result<Vec<f64>, EngineError> {
+    /// Reads the NPY file of the key at `key`, which has one value per node.
+    fn field(&self, key: &str, path: &Path) -> Result<Vec<f64>, EngineError> {
         let path = self.path(path);
-        let data = self.files.plane_npy(&path)?;
-        self.values_of(data, path, "values")
+        let data = self.files.plane_npy(&path);
+        data.and_then(|data| self.values_of(data, path, "values"))
+            .map_err(|error| self.case.error_at(key, error))
     }
 
     /// Reads an image with one pixel per node, as grey values from 0 to 1.
@@ -178,22 +197,33 @@ impl Inputs<'_> {
             EdgeProfile::Constant(value) => EdgeValues::Constant(*value),
             EdgeProfile::Points(points) => EdgeValues::Profile(interpolate(points, nodes)),
             EdgeProfile::File(path) => {
-                let path = self.path(path);
-                let values = self.files.profile_npy(&path)?;
-                if values.len() != nodes {
-                    let found = values.len();
-                    return Err(EngineError::ProfileLength { path, edge: edge.as_str(), found, nodes });
-                }
-                EdgeValues::Profile(values)
+                let values = self.edge_file(edge, path, nodes);
+                EdgeValues::Profile(values.map_err(|error| self.case.error_at(&edge_file_key(edge), error))?)
             }
         })
+    }
+
+    /// Reads an NPY file with one value per node of an edge.
+    fn edge_file(&self, edge: Edge, path: &Path, nodes: usize) -> Result<Vec<f64>, EngineError> {
+        let path = self.path(path);
+        let values = self.files.profile_npy(&path)?;
+        if values.len() != nodes {
+            let found = values.len();
+            return Err(EngineError::ProfileLength { path, edge: edge.as_str(), found, nodes });
+        }
+        Ok(values)
     }
 
     /// Returns the conductivity of the plate with its regions.
     fn conductivity(&self, heat: &HeatCase) -> Result<Conductivity, EngineError> {
         Ok(match &heat.conductivity {
             NodeValues::Uniform(value) if heat.has_uniform_conductivity() => Conductivity::Uniform(*value),
-            values => Conductivity::Field(self.painted(values, &heat.regions, |region| region.conductivity)?),
+            values => Conductivity::Field(self.painted(
+                "heat.conductivity_file",
+                values,
+                &heat.regions,
+                |region| region.conductivity,
+            )?),
         })
     }
 
@@ -201,23 +231,27 @@ impl Inputs<'_> {
     fn heat_capacity(&self, heat: &HeatCase) -> Result<HeatCapacity, EngineError> {
         Ok(match &heat.heat_capacity {
             NodeValues::Uniform(value) if heat.has_uniform_heat_capacity() => HeatCapacity::Uniform(*value),
-            values => {
-                HeatCapacity::Field(self.painted(values, &heat.regions, |region| region.heat_capacity)?)
-            }
+            values => HeatCapacity::Field(self.painted(
+                "heat.heat_capacity_file",
+                values,
+                &heat.regions,
+                |region| region.heat_capacity,
+            )?),
         })
     }
 
     /// Returns one value per node: that of the plate, or of the last region that contains the node
-    /// and has the property.
+    /// and has the property. `file_key` is the path of the key with the file of the plate.
     fn painted(
         &self,
+        file_key: &str,
         plate: &NodeValues,
         regions: &[Region],
         property: impl Fn(&Region) -> Option<f64>,
     ) -> Result<Vec<f64>, EngineError> {
         let mut values = match plate {
             NodeValues::Uniform(value) => vec![*value; self.grid.len()],
-            NodeValues::File(path) => self.field(path)?,
+            NodeValues::File(path) => self.field(file_key, path)?,
         };
         let Grid { nx, hx, hy, .. } = *self.grid;
         let painted: Vec<_> =

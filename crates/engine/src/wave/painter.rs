@@ -148,7 +148,7 @@ fn interior(wave: &WaveCase, slice: &Slice) -> Option<RegionMark> {
 /// Returns the sources of the shot and the receivers, projected onto the plane.
 fn points(wave: &WaveCase, slice: &Slice) -> Vec<PointMark> {
     let mark = |kind| move |position| PointMark { position: slice.project(position), kind };
-    let sources = wave.shot_sources().map(|source| source.position).map(mark(PointKind::Source));
+    let sources = wave.shot_sources().map(|(_, source)| source.position).map(mark(PointKind::Source));
     let receivers = wave.receivers.iter().flat_map(|line| line.positions()).map(mark(PointKind::Receiver));
     sources.chain(receivers).collect()
 }

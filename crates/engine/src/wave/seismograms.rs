@@ -54,7 +54,7 @@ impl Survey {
             units: case.units,
             shot: wave.shot.unwrap_or(1),
             dt,
-            source: wave.shot_sources().next().map_or([0.0; 3], |source| to_survey(source.position)),
+            source: wave.shot_sources().next().map_or([0.0; 3], |(_, source)| to_survey(source.position)),
             receivers: receivers.collect(),
             precision: wave.precision,
             time_dispersion: time_dispersion(wave),

@@ -33,7 +33,7 @@ impl Slice {
             Plane::Yz => [1, 2],
         };
         let normal = 3 - axes[0] - axes[1];
-        let of_source = || wave.shot_sources().next().map_or(0.0, |source| source.position[normal]);
+        let of_source = || wave.shot_sources().next().map_or(0.0, |(_, source)| source.position[normal]);
         let position = wave.slice.position.unwrap_or_else(of_source);
         let node = (position / spacing[normal]).round().clamp(0.0, (nodes[normal] - 1) as f64) as usize;
         let [right, up] = axes;

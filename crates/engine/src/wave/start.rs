@@ -6,9 +6,11 @@ use std::path::Path;
 use orrery_device::Device;
 use orrery_fields::pixel_mean_bytes;
 use orrery_fields::wave::device::WaveShape;
-use orrery_fields::wave::{TimeDispersion, Velocity, WaveDeviceSetup, WaveField, WaveProblem, WaveSource};
+use orrery_fields::wave::{
+    TimeDispersion, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveProblem, WaveSource,
+};
 use orrery_io::{Fault, IoError, Limits, format_bytes};
-use orrery_model::wave::{AXIS_NAMES, WaveGrid, Wavelet};
+use orrery_model::wave::{AXIS_NAMES, VelocityError, WaveGrid, Wavelet};
 use orrery_model::{Precision, short_number};
 use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
@@ -183,17 +185,25 @@ fn check_host_memory(
 
 /// Builds the problem of a case without its step.
 fn read_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result<WaveProblem, EngineError> {
-    let refused = |source| EngineError::Wave { origin: problem_origin(case, wave), source: Box::new(source) };
+    let refused = |source: WaveError| {
+        let place = place_of(wave, &source);
+        let error = EngineError::Wave { origin: problem_origin(case, wave), source: Box::new(source) };
+        case.error_at(&place, error)
+    };
     let mut velocity = match &wave.velocity {
         VelocitySource::Model(model) => Velocity::from_model(model, &wave.grid).map_err(refused)?,
-        VelocitySource::File(path) => {
-            Velocity::Field(read_velocity(&case.folder.join(path), &wave.grid, files)?)
-        }
+        VelocitySource::File(path) => Velocity::Field(
+            read_velocity(&case.folder.join(path), &wave.grid, files)
+                .map_err(|error| case.error_at("wave.velocity_file", error))?,
+        ),
     };
     if !wave.regions.is_empty() {
         velocity = Velocity::Field(painted(wave, velocity));
     }
-    let sources = wave.shot_sources().map(|source| read_source(case, source, files));
+    let sources = wave.shot_sources().map(|(index, source)| {
+        let path = format!("wave.source[{}].file", index + 1);
+        read_source(case, source, files).map_err(|error| case.error_at(&path, error))
+    });
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let receivers = wave.receivers.iter().flat_map(|line| line.positions()).collect();
     WaveProblem::new(wave.grid, wave.sides, wave.order, velocity, sources, receivers, wave.precision)
@@ -204,6 +214,21 @@ fn read_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result<Wave
 /// Returns the treatment of the error in time. Runs of earlier versions leave it.
 pub(super) fn time_dispersion(wave: &WaveCase) -> TimeDispersion {
     wave.time_dispersion.unwrap_or(TimeDispersion::Raw)
+}
+
+/// Returns the path of the value that an error is about.
+fn place_of(wave: &WaveCase, error: &WaveError) -> String {
+    match error {
+        WaveError::Wavelet { index, .. } => {
+            let source = wave.shot_sources().nth(*index).map_or(0, |(index, _)| index);
+            format!("wave.source[{}]", source + 1)
+        }
+        WaveError::VelocityModel(VelocityError::FirstLayer { .. }) => "wave.layer[1]".to_owned(),
+        WaveError::VelocityModel(VelocityError::LayerOrder { layer, .. }) => {
+            format!("wave.layer[{}]", layer + 1)
+        }
+        _ => "wave.velocity_file".to_owned(),
+    }
 }
 
 /// Names the origin of the velocities, for messages.

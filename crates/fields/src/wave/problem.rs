@@ -207,11 +207,7 @@ fn check_position(
     index: usize,
     position: [f64; 3],
 ) -> Result<(), WaveError> {
-    for axis in 0..grid.dimensions() {
-        let (value, extent) = (position[axis], grid.extent(axis));
-        if !(0.0..=extent).contains(&value) {
-            return Err(WaveError::Outside { kind, index, axis: AXIS_NAMES[axis], value, extent });
-        }
-    }
-    Ok(())
+    let Some(axis) = grid.first_axis_outside(position) else { return Ok(()) };
+    let (value, extent) = (position[axis], grid.extent(axis));
+    Err(WaveError::Outside { kind, index, axis: AXIS_NAMES[axis], value, extent })
 }

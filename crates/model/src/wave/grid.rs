@@ -91,6 +91,12 @@ impl WaveGrid {
         self.nodes[axis].saturating_sub(1) as f64 * self.spacing[axis]
     }
 
+    /// Returns the first axis on which a position is outside of the grid.
+    pub fn first_axis_outside(&self, position: [f64; 3]) -> Option<usize> {
+        // The negation includes NaN.
+        (0..self.dimensions()).find(|&axis| !(0.0..=self.extent(axis)).contains(&position[axis]))
+    }
+
     /// Returns the smallest spacing.
     pub fn min_spacing(&self) -> f64 {
         self.used_spacings().iter().copied().fold(f64::INFINITY, f64::min)

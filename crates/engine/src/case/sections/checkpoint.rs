@@ -105,7 +105,7 @@ fn parse_simulated_time(section: &Section<'_>, entry: &Entry) -> Option<f64> {
     };
     match section.units().parse(text, Dimension::Time) {
         Ok(time) => {
-            section.record_quantity(EVERY, text);
+            section.record_quantity(EVERY, text, Dimension::Time);
             return section.check_range(EVERY, time, Range::NotNegative);
         }
         Err(e @ (UnitError::NoScale { .. } | UnitError::NoUnits { .. })) => {

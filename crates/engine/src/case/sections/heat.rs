@@ -5,12 +5,14 @@ use orrery_model::grid::{Edge, RegionShape};
 use orrery_model::{Dimension, Precision};
 
 use crate::case::declare::{
-    KeySpec, Kind, Range, SectionSpec, Variant, When, Words, derived_key, integer_from, key, number,
-    quantity, required_key, section_key, sections_key,
+    KeySpec, Kind, Range, SectionSpec, SelectedDimension, Variant, When, Words, derived_key, integer_from,
+    key, quantity, quantity_of, required_key, section_key, sections_key,
 };
+use crate::case::document::Entry;
 use crate::case::heat::{EdgeCondition, EdgeProfile, HeatCase, NodeValues, Region, StopRange};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
+use crate::case::values::number_value;
 
 const PRECISIONS: &Words<Precision> = &[
     (Precision::Double.as_str(), Precision::Double, "f64"),
@@ -23,11 +25,46 @@ const PRECISIONS: &Words<Precision> = &[
     ),
 ];
 
-const CONDUCTIVITY: Kind =
-    number(Range::Between { least: *CONDUCTIVITIES.start(), most: *CONDUCTIVITIES.end() });
+const CONDUCTIVITY: Kind = quantity_of(
+    &[Dimension::Diffusivity, Dimension::Conductivity],
+    Range::Between { least: *CONDUCTIVITIES.start(), most: *CONDUCTIVITIES.end() },
+);
 
-const HEAT_CAPACITY: Kind =
-    number(Range::Between { least: *HEAT_CAPACITIES.start(), most: *HEAT_CAPACITIES.end() });
+const HEAT_CAPACITY: Kind = quantity(
+    Dimension::HeatCapacity,
+    Range::Between { least: *HEAT_CAPACITIES.start(), most: *HEAT_CAPACITIES.end() },
+);
+
+const SOURCE: Kind = quantity_of(&[Dimension::HeatingRate, Dimension::HeatSource], Range::Any);
+
+/// Dimensions of the values of an edge: of a fixed one, and of fluxes without and with a heat
+/// capacity.
+const EDGE_VALUES: &[Dimension] = &[Dimension::Temperature, Dimension::TemperatureFlux, Dimension::HeatFlux];
+
+/// Dimensions of a plate, which depend on whether the case gives its heat capacity.
+#[derive(Clone, Copy)]
+struct PlateDimensions {
+    conductivity: SelectedDimension,
+    source: SelectedDimension,
+    flux: SelectedDimension,
+}
+
+impl PlateDimensions {
+    fn new(has_heat_capacity: bool) -> Self {
+        let [conductivity, source, flux] = match has_heat_capacity {
+            true => [Dimension::Conductivity, Dimension::HeatSource, Dimension::HeatFlux],
+            false => [Dimension::Diffusivity, Dimension::HeatingRate, Dimension::TemperatureFlux],
+        }
+        .map(|dimension| SelectedDimension {
+            dimension,
+            reason: match has_heat_capacity {
+                true => "because the case gives a heat_capacity",
+                false => "because the case gives no heat_capacity",
+            },
+        });
+        Self { conductivity, source, flux }
+    }
+}
 
 pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
     required: Some("one with conductivity = ..."),
@@ -61,7 +98,7 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             ),
             key(
                 "source",
-                number(Range::Any),
+                SOURCE,
                 "0",
                 "Heat source of all nodes: heat per volume and time, or temperature per time if the heat capacity is 1.",
             ),
@@ -75,7 +112,7 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             key("unit", Kind::Text, "", "Unit of the temperature in tables and images, such as \"K\"."),
             key(
                 "stop_range",
-                number(Range::Positive).or("none", "the run ends at its end time"),
+                quantity(Dimension::Temperature, Range::Positive).or("none", "the run ends at its end time"),
                 "none",
                 "Ends the run when the largest minus the smallest temperature is below this.",
             ),
@@ -110,10 +147,10 @@ const CONDITIONS: &Words<ConditionName> = &[
 
 const EDGE_KEYS: &[KeySpec] = &[
     key("condition", Kind::Word(&CONDITIONS), "insulated", "Condition on the edge."),
-    derived_key("value", number(Range::Any), "none", "Temperature or flux of all nodes."),
+    derived_key("value", quantity_of(EDGE_VALUES, Range::Any), "none", "Temperature or flux of all nodes."),
     derived_key(
         "profile",
-        Kind::Numbers { least: 2 },
+        Kind::Quantities { least: 2, dimensions: EDGE_VALUES },
         "none",
         "Temperatures or fluxes at points that are spread evenly along the edge, from south to north or from west \
          to east, and linear in between.",
@@ -142,7 +179,7 @@ const REGION: &SectionSpec = &SectionSpec {
             required_key("shape", Kind::Word(&SHAPES), "Shape of the region."),
             derived_key("conductivity", CONDUCTIVITY, "unchanged", "Conductivity in the region."),
             derived_key("heat_capacity", HEAT_CAPACITY, "unchanged", "Heat capacity in the region."),
-            derived_key("source", number(Range::Any), "unchanged", "Heat source in the region."),
+            derived_key("source", SOURCE, "unchanged", "Heat source in the region."),
         ]],
     )
 };
@@ -189,9 +226,19 @@ impl<'a> HeatSections<'a> {
         Self { heat, edges, regions }
     }
 
+    /// Returns the dimensions of the values. A heat capacity of 1 without a unit is the default.
+    fn dimensions(&self) -> PlateDimensions {
+        let is_other_value = |entry: &Entry| number_value(&entry.value) != Some(1.0);
+        let is_given = self.heat.entry("heat_capacity").is_some_and(is_other_value)
+            || self.heat.has_key("heat_capacity_file")
+            || self.regions.iter().any(|region| region.has_key("heat_capacity"));
+        PlateDimensions::new(is_given)
+    }
+
     /// Reads the conditions on the edges.
     pub fn read_edges(&self) -> [EdgeCondition; 4] {
-        let edges = self.edges.each_ref().map(read_edge);
+        let flux = self.dimensions().flux;
+        let edges = self.edges.each_ref().map(|section| read_edge(section, flux));
         for pair in [[Edge::West, Edge::East], [Edge::South, Edge::North]] {
             let is_periodic = pair.map(|edge| edges[edge as usize] == EdgeCondition::Periodic);
             let (periodic, other) = match is_periodic {
@@ -205,9 +252,23 @@ impl<'a> HeatSections<'a> {
         edges
     }
 
-    /// Reads a property of the plate: a number or a file.
-    pub fn read_nodes(&self, [value, file]: [&'static str; 2]) -> NodeValues {
-        let (number, path) = (self.heat.number(value), self.heat.text(file));
+    pub fn read_conductivity(&self) -> NodeValues {
+        let value = self.heat.quantity_of("conductivity", self.dimensions().conductivity);
+        self.read_nodes(value, ["conductivity", "conductivity_file"])
+    }
+
+    pub fn read_heat_capacity(&self) -> NodeValues {
+        self.read_nodes(self.heat.quantity("heat_capacity"), ["heat_capacity", "heat_capacity_file"])
+    }
+
+    pub fn read_source(&self) -> NodeValues {
+        let value = self.heat.quantity_of("source", self.dimensions().source);
+        self.read_nodes(value, ["source", "source_file"])
+    }
+
+    /// Returns a property of the plate: the number `number` of the key `value`, or a file.
+    fn read_nodes(&self, number: f64, [value, file]: [&'static str; 2]) -> NodeValues {
+        let path = self.heat.text(file);
         match path {
             Some(_) if self.heat.has_key(value) => {
                 self.heat.reject(file, &format!(" conflicts with heat.{value}, expected only one of them"));
@@ -219,7 +280,17 @@ impl<'a> HeatSections<'a> {
     }
 
     pub fn read_regions(&self) -> Vec<Region> {
-        self.regions.iter().filter_map(read_region).collect()
+        let dimensions = self.dimensions();
+        self.regions.iter().filter_map(|section| read_region(section, dimensions)).collect()
+    }
+
+    /// Reports a label of the temperature that contradicts temperatures in kelvin.
+    pub fn check_unit(&self) {
+        if self.heat.has_kelvins() && !["", "K"].contains(&self.heat.label("unit").as_str()) {
+            let fault =
+                ", but temperatures of the case are given in K, expected \"K\", or numbers without a unit";
+            self.heat.reject("unit", fault);
+        }
     }
 
     pub fn read_precision(&self) -> Precision {
@@ -228,15 +299,23 @@ impl<'a> HeatSections<'a> {
 
     pub fn read_stop(&self) -> Option<StopRange> {
         let every = self.heat.integer("stop_every");
-        self.heat.number_or_word("stop_range").map(|below| StopRange { below, every })
+        self.heat.quantity_or_word("stop_range").map(|below| StopRange { below, every })
     }
 }
 
-fn read_edge(section: &Section<'_>) -> EdgeCondition {
-    let value = section.number_if_given("value").map(EdgeProfile::Constant);
-    let points = section.numbers_if_given("profile").map(EdgeProfile::Points);
-    let file = section.text("file").map(|path| EdgeProfile::File(path.into()));
+/// Reads an edge. `flux` is the dimension of its values if it has a flux.
+fn read_edge(section: &Section<'_>, flux: SelectedDimension) -> EdgeCondition {
     let condition = section.word("condition", CONDITIONS);
+    let dimension = match condition {
+        ConditionName::Flux => flux,
+        _ => SelectedDimension {
+            dimension: Dimension::Temperature,
+            reason: "because the edge has condition = \"fixed\"",
+        },
+    };
+    let value = section.quantity_of_if_given("value", dimension).map(EdgeProfile::Constant);
+    let points = section.quantities_if_given("profile", dimension).map(EdgeProfile::Points);
+    let file = section.text("file").map(|path| EdgeProfile::File(path.into()));
     section.finish();
     let given: Vec<&str> =
         ["value", "profile", "file"].into_iter().filter(|key| section.has_key(key)).collect();
@@ -265,7 +344,7 @@ fn read_edge(section: &Section<'_>) -> EdgeCondition {
 /// Keys of a region that change the plate, one or more of which a region has.
 const REGION_PROPERTIES: [&str; 3] = ["conductivity", "heat_capacity", "source"];
 
-fn read_region(section: &Section<'_>) -> Option<Region> {
+fn read_region(section: &Section<'_>, dimensions: PlateDimensions) -> Option<Region> {
     let variants = (REGION.variants)();
     let Some(selected) = section.word_index("shape", SHAPES) else {
         section.finish_without_variant(&variants);
@@ -279,8 +358,9 @@ fn read_region(section: &Section<'_>) -> Option<Region> {
     } else {
         RegionShape::Disc { centre: position, radius: section.quantity("radius") }
     };
-    let [conductivity, heat_capacity, source] =
-        REGION_PROPERTIES.map(|property| section.number_if_given(property));
+    let conductivity = section.quantity_of_if_given("conductivity", dimensions.conductivity);
+    let heat_capacity = section.quantity_if_given("heat_capacity");
+    let source = section.quantity_of_if_given("source", dimensions.source);
     section.finish_with(|key| {
         let owner = variants.iter().find(|variant| variant.has_key(key))?;
         Some(format!("key '{key}' is for a {}, not for a {}", owner.name, variants[selected].name))
@@ -300,7 +380,7 @@ pub(in crate::case) fn write_heat(w: &mut SectionWriter<'_>, heat: &HeatCase) {
     write_nodes(w, ["source", "source_file"], &heat.source);
     w.word("precision", PRECISIONS, &heat.precision);
     w.text("unit", &heat.unit);
-    w.number_or_word("stop_range", heat.stop.map(|stop| stop.below));
+    w.quantity_or_word("stop_range", heat.stop.map(|stop| stop.below));
     match heat.stop {
         Some(stop) => w.integer("stop_every", stop.every),
         None => w.leave_out("stop_every"),
@@ -314,7 +394,7 @@ pub(in crate::case) fn write_heat(w: &mut SectionWriter<'_>, heat: &HeatCase) {
 fn write_nodes(w: &mut SectionWriter<'_>, [value, file]: [&'static str; 2], nodes: &NodeValues) {
     match nodes {
         NodeValues::Uniform(number) => {
-            w.number(value, *number);
+            w.quantity(value, *number);
             w.leave_out(file);
         }
         NodeValues::File(path) => {
@@ -334,11 +414,11 @@ fn write_edge(w: &mut SectionWriter<'_>, edge: &EdgeCondition) {
     w.word("condition", CONDITIONS, &condition);
     let written = match profile {
         Some(EdgeProfile::Constant(value)) => {
-            w.number("value", *value);
+            w.quantity("value", *value);
             "value"
         }
         Some(EdgeProfile::Points(points)) => {
-            w.numbers("profile", points);
+            w.quantities("profile", points);
             "profile"
         }
         Some(EdgeProfile::File(path)) => {
@@ -369,7 +449,7 @@ fn write_region(w: &mut SectionWriter<'_>, region: &Region) {
     let values = [region.conductivity, region.heat_capacity, region.source];
     for (key, value) in REGION_PROPERTIES.into_iter().zip(values) {
         match value {
-            Some(value) => w.number(key, value),
+            Some(value) => w.quantity(key, value),
             None => w.leave_out(key),
         }
     }

@@ -5,7 +5,7 @@ use orrery_model::{Dimension, Species, short_number};
 
 use crate::case::cross_checks::conflict_location;
 use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number, quantity};
-use crate::case::physics::{BODIES, FIELDS, FLUIDS, HEAT, WAVE};
+use crate::case::physics::{BODIES, FLUIDS, HEAT, WAVE};
 use crate::case::reader::Section;
 use crate::case::resolved::SectionWriter;
 use crate::case::{
@@ -69,12 +69,9 @@ const FLUID_COLOURS: &Words<FluidColour> = &[
     ("speed", FluidColour::Speed, "slow to fast particles"),
     ("density", FluidColour::Density, "few to many neighbours"),
 ];
-const RANGE_END: Kind = number(Range::Any)
-    .or(
-        "auto",
-        "that of the initial state, or of each image if sources or fluxes heat the plate. For waves, a quarter of \
-         the largest amplitude of each image",
-    );
+const TEMPERATURE_END: Kind = quantity(Dimension::Temperature, Range::Any)
+    .or("auto", "that of the initial state, or of each image if sources or fluxes heat the plate");
+const AMPLITUDE_END: Kind = number(Range::Any).or("auto", "a quarter of the largest amplitude of each image");
 
 const POSITION: Kind =
     quantity(Dimension::Length, Range::NotNegative).or("source", "that of the first source");
@@ -152,8 +149,10 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
         .only_for(BODIES),
         key("colormap", Kind::Word(&COLOUR_MAPS), "inferno", "Colours of the values.").only_for(HEAT),
         key("colormap", Kind::Word(&COLOUR_MAPS), "diverging", "Colours of the values.").only_for(WAVE),
-        key("low", RANGE_END, "auto", "Value of the first colour.").only_for(FIELDS),
-        key("high", RANGE_END, "auto", "Value of the last colour.").only_for(FIELDS),
+        key("low", TEMPERATURE_END, "auto", "Temperature of the first colour.").only_for(HEAT),
+        key("high", TEMPERATURE_END, "auto", "Temperature of the last colour.").only_for(HEAT),
+        key("low", AMPLITUDE_END, "auto", "Value of the first colour.").only_for(WAVE),
+        key("high", AMPLITUDE_END, "auto", "Value of the last colour.").only_for(WAVE),
         key("animation", Kind::Word(&ANIMATIONS), "gif", "Format of the animation."),
         // GIF delays are multiples of 0.01 s, and viewers slow down delays below 0.02 s.
         key(
@@ -230,12 +229,18 @@ pub(in crate::case) fn read_fluid_view(section: &Section<'_>) -> FluidView {
     FluidView { colour: section.word("color", FLUID_COLOURS), azimuth, elevation }
 }
 
-pub(in crate::case) fn read_field_view(section: &Section<'_>) -> FieldView {
-    let view = FieldView {
-        colour_map: section.word("colormap", COLOUR_MAPS),
-        low: section.number_or_word("low"),
-        high: section.number_or_word("high"),
-    };
+pub(in crate::case) fn read_heat_view(section: &Section<'_>) -> FieldView {
+    read_field_view(section, ["low", "high"].map(|key| section.quantity_or_word(key)))
+}
+
+pub(in crate::case) fn read_wave_view(section: &Section<'_>) -> FieldView {
+    read_field_view(section, ["low", "high"].map(|key| section.number_or_word(key)))
+}
+
+/// Reads the settings of all fields. `low` and `high` are the values of the first and the last
+/// colour.
+fn read_field_view(section: &Section<'_>, [low, high]: [Option<f64>; 2]) -> FieldView {
+    let view = FieldView { colour_map: section.word("colormap", COLOUR_MAPS), low, high };
     if let (Some(low), Some(high)) = (view.low, view.high)
         && low >= high
     {
@@ -279,8 +284,12 @@ pub(in crate::case) fn write_image(w: &mut SectionWriter<'_>, settings: &ImageSe
                 w.boolean("show_velocity", slice.shows_velocity);
             }
             w.word("colormap", COLOUR_MAPS, &view.colour_map);
-            w.number_or_word("low", view.low);
-            w.number_or_word("high", view.high);
+            for (key, value) in [("low", view.low), ("high", view.high)] {
+                match slice {
+                    Some(_) => w.number_or_word(key, value),
+                    None => w.quantity_or_word(key, value),
+                }
+            }
         }
         ImageView::Fluid(view) => {
             w.quantity("azimuth", view.azimuth);

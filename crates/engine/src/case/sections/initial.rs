@@ -5,7 +5,7 @@ use orrery_model::grid::{InitialField, SpotShape};
 
 use crate::case::declare::{
     KeySpec, KeyTables, Kind, Range, SectionSpec, Variant, When, Word, WordList, Words, derived_key, key,
-    number, quantity,
+    quantity,
 };
 use crate::case::heat::InitialState;
 use crate::case::reader::{Section, join_with_or};
@@ -29,8 +29,8 @@ const FORMULAS: &[Formula] = &[
     Formula {
         name: "uniform",
         meaning: "the same value everywhere",
-        keys: &[&[key("value", number(Range::Any), "0", "Value of all nodes.")]],
-        read: |section| InitialField::Uniform { value: section.number("value") },
+        keys: &[&[key("value", TEMPERATURE, "0", "Value of all nodes.")]],
+        read: |section| InitialField::Uniform { value: section.quantity("value") },
     },
     Formula {
         name: "sine-mode",
@@ -38,12 +38,12 @@ const FORMULAS: &[Formula] = &[
         keys: &[&[
             key("m", COUNT, "1", "Half waves along x. Even between periodic edges."),
             key("n", COUNT, "1", "Half waves along y. Even between periodic edges."),
-            key("amplitude", number(Range::Any), "1", "Largest value."),
+            key("amplitude", TEMPERATURE, "1", "Largest value."),
         ]],
         read: |section| InitialField::SineMode {
             m: section.small_integer("m"),
             n: section.small_integer("n"),
-            amplitude: section.number("amplitude"),
+            amplitude: section.quantity("amplitude"),
         },
     },
     Formula {
@@ -59,15 +59,15 @@ const FORMULAS: &[Formula] = &[
                 "a tenth of the smaller extent of the grid",
                 "Radius of a disc, or standard deviation of a Gaussian.",
             ),
-            key("value", number(Range::Any), "1", "Value at the centre."),
-            key("background", number(Range::Any), "0", "Value far away."),
+            key("value", TEMPERATURE, "1", "Value at the centre."),
+            key("background", TEMPERATURE, "0", "Value far away."),
         ]],
         read: |section| InitialField::HotSpot {
             shape: section.word("shape", SPOT_SHAPES),
             centre: ["x", "y"].map(|key| section.quantity_if_given(key).unwrap_or(f64::NAN)),
             radius: section.quantity_if_given("radius").unwrap_or(f64::NAN),
-            value: section.number("value"),
-            background: section.number("background"),
+            value: section.quantity("value"),
+            background: section.quantity("background"),
         },
     },
     Formula {
@@ -76,19 +76,20 @@ const FORMULAS: &[Formula] = &[
         keys: &[&[
             key("columns", COUNT, "8", "Squares along x."),
             key("rows", COUNT, "8", "Squares along y."),
-            key("first", number(Range::Any), "0", "Value of the south-west square."),
-            key("second", number(Range::Any), "1", "Value of its neighbours."),
+            key("first", TEMPERATURE, "0", "Value of the south-west square."),
+            key("second", TEMPERATURE, "1", "Value of its neighbours."),
         ]],
         read: |section| InitialField::Checkerboard {
             columns: section.small_integer("columns"),
             rows: section.small_integer("rows"),
-            values: ["first", "second"].map(|key| section.number(key)),
+            values: ["first", "second"].map(|key| section.quantity(key)),
         },
     },
 ];
 
 const COUNT: Kind = Kind::Integer { least: 1, most: 1_000_000 };
 const LENGTH: Kind = quantity(Dimension::Length, Range::Any);
+const TEMPERATURE: Kind = quantity(Dimension::Temperature, Range::Any);
 
 impl WordList for &[Formula] {
     fn words(&self) -> Vec<Word> {
@@ -127,10 +128,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
     )
 };
 
-const IMAGE_KEYS: &[KeySpec] = &[
-    key("low", number(Range::Any), "0", "Value of black."),
-    key("high", number(Range::Any), "1", "Value of white."),
-];
+const IMAGE_KEYS: &[KeySpec] =
+    &[key("low", TEMPERATURE, "0", "Value of black."), key("high", TEMPERATURE, "1", "Value of white.")];
 
 fn variants() -> Vec<Variant> {
     let formulas = FORMULAS.iter().map(|formula| Variant {
@@ -186,8 +185,8 @@ pub(in crate::case) fn read_initial(
         (Some(formula), _) => InitialState::Formula(with_defaults((formula.read)(section), extents)),
         (None, IMAGE) => InitialState::Image {
             path: image.unwrap_or_default().into(),
-            low: section.number("low"),
-            high: section.number("high"),
+            low: section.quantity("low"),
+            high: section.quantity("high"),
         },
         (None, _) => InitialState::File(file.unwrap_or_default().into()),
     };
@@ -243,8 +242,8 @@ pub(in crate::case) fn write_initial(w: &mut SectionWriter<'_>, initial: &Initia
             w.leave_out("state");
             w.leave_out("file");
             w.text("image", &path.to_string_lossy());
-            w.number("low", *low);
-            w.number("high", *high);
+            w.quantity("low", *low);
+            w.quantity("high", *high);
         }
     }
 }
@@ -260,25 +259,25 @@ fn formula_name(formula: &InitialField) -> &'static str {
 
 fn write_formula(w: &mut SectionWriter<'_>, formula: &InitialField) {
     match *formula {
-        InitialField::Uniform { value } => w.number("value", value),
+        InitialField::Uniform { value } => w.quantity("value", value),
         InitialField::SineMode { m, n, amplitude } => {
             w.integer("m", m.into());
             w.integer("n", n.into());
-            w.number("amplitude", amplitude);
+            w.quantity("amplitude", amplitude);
         }
         InitialField::HotSpot { shape, centre, radius, value, background } => {
             w.word("shape", SPOT_SHAPES, &shape);
             w.quantity("x", centre[0]);
             w.quantity("y", centre[1]);
             w.quantity("radius", radius);
-            w.number("value", value);
-            w.number("background", background);
+            w.quantity("value", value);
+            w.quantity("background", background);
         }
         InitialField::Checkerboard { columns, rows, values } => {
             w.integer("columns", columns.into());
             w.integer("rows", rows.into());
-            w.number("first", values[0]);
-            w.number("second", values[1]);
+            w.quantity("first", values[0]);
+            w.quantity("second", values[1]);
         }
     }
 }

@@ -6,8 +6,8 @@ use orrery_model::ic::lattice::Lattice;
 use orrery_model::simulation_box::BoxSides;
 
 use crate::case::declare::{
-    KeySpec, KeyTables, Kind, Range, SectionSpec, Variant, When, Word, WordList, Words, derived_key, key,
-    number, quantity, required_key,
+    KeySpec, KeyTables, Kind, Range, SectionSpec, SelectedDimension, Variant, When, Word, WordList, Words,
+    derived_key, key, number, quantity, quantity_of, required_key,
 };
 use crate::case::fluid::{FluidCase, FluidDensity, FluidStart};
 use crate::case::reader::{Section, join_with_or};
@@ -47,8 +47,8 @@ const STARTS: &[Start] = &[
         keys: &[COUNT_KEY, DENSITIES, DROPLET_KEYS],
         read: |section| FluidStart::Droplet {
             n: section.count("n"),
-            density: read_density(section),
-            vapour_density: section.number("vapour_density"),
+            density: read_density(section, 3),
+            vapour_density: section.quantity("vapour_density"),
             length: section.quantity("length"),
         },
     },
@@ -56,11 +56,14 @@ const STARTS: &[Start] = &[
         name: "random",
         meaning: "random positions, after which the energy is minimised",
         keys: &[COUNT_KEY, DENSITIES, DIMENSIONS_KEY, SIDES_KEY],
-        read: |section| FluidStart::Random {
-            n: section.count("n"),
-            density: read_density(section),
-            dimensions: section.count("dimensions"),
-            sides: section.word("sides", SIDES),
+        read: |section| {
+            let dimensions = section.count("dimensions");
+            FluidStart::Random {
+                n: section.count("n"),
+                density: read_density(section, dimensions),
+                dimensions,
+                sides: section.word("sides", SIDES),
+            }
         },
     },
 ];
@@ -77,19 +80,24 @@ const ONE_OF: &str = "none: give `density` or `mass_density`";
 const DENSITIES: &[KeySpec] = &[
     derived_key(
         "density",
-        number(Range::Positive),
+        quantity_of(&[Dimension::NumberDensity, Dimension::AreaDensity], Range::Positive),
         ONE_OF,
         "Particles per volume, or per area in two dimensions.",
     ),
     derived_key(
         "mass_density",
-        quantity(Dimension::Density, Range::Positive),
+        quantity_of(&[Dimension::Density, Dimension::MassPerArea], Range::Positive),
         ONE_OF,
-        "Mass per volume, for example \"1.374 g/cm^3\".",
+        "Mass per volume, for example \"1.374 g/cm^3\", or per area in two dimensions.",
     ),
 ];
 const DROPLET_KEYS: &[KeySpec] = &[
-    key("vapour_density", number(Range::NotNegative), "0", "Particles of the vapour per volume."),
+    key(
+        "vapour_density",
+        quantity(Dimension::NumberDensity, Range::NotNegative),
+        "0",
+        "Particles of the vapour per volume.",
+    ),
     required_key("length", quantity(Dimension::Length, Range::Positive), "Side of the box."),
 ];
 const DIMENSIONS_KEY: &[KeySpec] =
@@ -188,13 +196,22 @@ fn read_lattice(section: &Section<'_>, lattice: Lattice) -> FluidStart {
     let x = section.count("cells");
     let y = along("cells_y").unwrap_or(x);
     let z = if lattice.dimensions() == 3 { along("cells_z").unwrap_or(x) } else { 1 };
-    let (density, sides) = (read_density(section), section.word("sides", SIDES));
+    let (density, sides) = (read_density(section, lattice.dimensions()), section.word("sides", SIDES));
     FluidStart::Lattice { lattice, cells: [x, y, z], density, sides }
 }
 
-fn read_density(section: &Section<'_>) -> FluidDensity {
-    let number = section.number_if_given("density");
-    let mass = section.quantity_if_given("mass_density");
+fn read_density(section: &Section<'_>, dimensions: usize) -> FluidDensity {
+    let (selected, reason) = match dimensions {
+        2 => {
+            ([Dimension::AreaDensity, Dimension::MassPerArea], "because the particles are in two dimensions")
+        }
+        _ => {
+            ([Dimension::NumberDensity, Dimension::Density], "because the particles are in three dimensions")
+        }
+    };
+    let [number, mass] = selected.map(|dimension| SelectedDimension { dimension, reason });
+    let number = section.quantity_of_if_given("density", number);
+    let mass = section.quantity_of_if_given("mass_density", mass);
     match (section.has_key("density"), section.has_key("mass_density")) {
         (true, true) => {
             let fault = " conflicts with particles.density, expected only one of them";
@@ -308,7 +325,7 @@ pub(in crate::case) fn write_particles(w: &mut SectionWriter<'_>, fluid: &FluidC
         FluidStart::Droplet { n, density, vapour_density, length } => {
             w.integer("n", n as u64);
             write_density(w, density);
-            w.number("vapour_density", vapour_density);
+            w.quantity("vapour_density", vapour_density);
             w.quantity("length", length);
         }
         FluidStart::Random { n, density, dimensions, sides } => {
@@ -324,7 +341,7 @@ pub(in crate::case) fn write_particles(w: &mut SectionWriter<'_>, fluid: &FluidC
 fn write_density(w: &mut SectionWriter<'_>, density: FluidDensity) {
     match density {
         FluidDensity::Number(number) => {
-            w.number("density", number);
+            w.quantity("density", number);
             w.leave_out("mass_density");
         }
         FluidDensity::Mass(mass) => {

@@ -88,9 +88,9 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             ),
             key(
                 "velocity_gradient",
-                number(Range::Any),
+                quantity(Dimension::VelocityGradient, Range::Any),
                 "0",
-                "Change of the velocity per depth, in the units of the case.",
+                "Change of the velocity per depth, such as \"0.6 1/s\".",
             ),
             derived_key(
                 "velocity_file",
@@ -152,10 +152,10 @@ const SOURCE: &SectionSpec = &SectionSpec {
                 ),
                 derived_key(
                     "frequency",
-                    number(Range::Positive),
+                    quantity(Dimension::Frequency, Range::Positive),
                     "none: give `frequency` or `file`",
                     "Frequency of a sine, or of a Ricker wavelet, at which its spectrum is largest: waves per time, \
-                     Hz in SI.",
+                     such as \"15 Hz\".",
                 ),
                 derived_key(
                     "file",
@@ -395,7 +395,7 @@ impl<'a> WaveSections<'a> {
     fn read_velocity(&self) -> VelocitySource {
         let wave = &self.wave;
         let (constant, file) = (wave.quantity_if_given("velocity"), wave.text("velocity_file"));
-        let per_depth = wave.number("velocity_gradient");
+        let per_depth = wave.quantity("velocity_gradient");
         let layers: Vec<_> = self.layers.iter().map(read_layer).collect();
         let given: Vec<&str> =
             ["velocity", "velocity_file", "layer"].into_iter().filter(|key| wave.has_key(key)).collect();
@@ -439,7 +439,7 @@ fn read_source(section: &Section<'_>) -> SourceCase {
     let variants = source_variants();
     let (position, shot) = (read_position(section), section.integer("shot"));
     let amplitude = section.number("amplitude");
-    let (frequency, file) = (section.number_if_given("frequency"), section.text("file"));
+    let (frequency, file) = (section.quantity_if_given("frequency"), section.text("file"));
     let ricker = |delay: Option<f64>| {
         let frequency = frequency.unwrap_or(1.0);
         WaveletSource::Ricker { frequency, delay: delay.unwrap_or(1.5 / frequency), amplitude }
@@ -581,7 +581,7 @@ fn write_velocity(w: &mut SectionWriter<'_>, velocity: &VelocitySource) {
         Some(velocity) => w.quantity("velocity", velocity),
         None => w.leave_out("velocity"),
     }
-    w.number("velocity_gradient", gradient);
+    w.quantity("velocity_gradient", gradient);
     match file {
         Some(path) => w.text("velocity_file", &path.to_string_lossy()),
         None => w.leave_out("velocity_file"),
@@ -606,7 +606,7 @@ fn write_source(w: &mut SectionWriter<'_>, source: &SourceCase) {
             w.add_variant(&variants[0]);
             w.word("wavelet", WAVELETS, &name);
             w.number("amplitude", *amplitude);
-            w.number("frequency", *frequency);
+            w.quantity("frequency", *frequency);
             w.leave_out("file");
             w.quantity("delay", *delay);
         }

@@ -7,9 +7,14 @@
 //! The solar mass is GM_sun / G. The product GM_sun is known to ten digits, but G and the mass only
 //! to five. With this choice the planets have the correct periods.
 
-use std::fmt;
+mod dimension;
+mod expression;
 
 use thiserror::Error;
+
+pub use dimension::{Dimension, Powers};
+use expression::unit_in_si;
+pub use expression::{NAMED_UNITS, NamedUnit, split_quantity};
 
 /// Newton's constant, m³ kg⁻¹ s⁻² (CODATA 2018).
 pub const G_SI: f64 = 6.674_30e-11;
@@ -27,62 +32,6 @@ const DAY: f64 = 86_400.0;
 const JULIAN_YEAR: f64 = 365.25 * DAY;
 /// Kilograms in a solar mass.
 pub const SOLAR_MASS: f64 = GM_SUN / G_SI;
-
-/// Powers of length, mass and time, or an angle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dimension {
-    /// Dimensionless.
-    None,
-    /// Angle, stored in radians.
-    Angle,
-    /// Length.
-    Length,
-    /// Mass.
-    Mass,
-    /// Time.
-    Time,
-    /// Length per time.
-    Velocity,
-    /// Energy. A temperature is accepted too, and multiplied by Boltzmann's constant.
-    Energy,
-    /// Temperature.
-    Temperature,
-    /// Mass per volume.
-    Density,
-}
-
-impl Dimension {
-    /// Name with its article, for error messages.
-    pub fn with_article(self) -> &'static str {
-        match self {
-            Self::None => "a number",
-            Self::Angle => "an angle",
-            Self::Length => "a length",
-            Self::Mass => "a mass",
-            Self::Time => "a time",
-            Self::Velocity => "a velocity",
-            Self::Energy => "an energy",
-            Self::Temperature => "a temperature",
-            Self::Density => "a density",
-        }
-    }
-}
-
-impl fmt::Display for Dimension {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "number",
-            Self::Angle => "angle",
-            Self::Length => "length",
-            Self::Mass => "mass",
-            Self::Time => "time",
-            Self::Velocity => "velocity",
-            Self::Energy => "energy",
-            Self::Temperature => "temperature",
-            Self::Density => "density",
-        })
-    }
-}
 
 /// Sizes of the units of a system in SI.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -154,34 +103,30 @@ pub enum UnitError {
     #[error("unknown unit system '{0}', expected nbody, galactic, solar, si, none, lj or real")]
     UnknownSystem(String),
     /// The text is not of the form `NUMBER UNIT`.
-    #[error("'{text}' is not a quantity, expected a number and a unit such as {examples}")]
+    #[error("'{text}' is not a quantity, expected {expected}")]
     Malformed {
         /// Text given.
         text: String,
-        /// Examples of quantities.
-        examples: &'static str,
+        /// Form of a quantity.
+        expected: String,
     },
     /// The unit is unknown.
-    #[error("unknown unit '{unit}', expected {} such as {examples}", dimension.with_article())]
+    #[error("unknown unit '{unit}', expected {expected}")]
     UnknownUnit {
         /// Unit given.
         unit: String,
-        /// Expected dimension.
-        dimension: Dimension,
-        /// Examples of quantities.
-        examples: &'static str,
+        /// Expected dimension with examples.
+        expected: String,
     },
     /// The unit has another dimension.
-    #[error("'{unit}' is a unit of {got}, expected {} such as {examples}", expected.with_article())]
+    #[error("'{unit}' is a unit of {got}, expected {expected}")]
     WrongDimension {
         /// Unit given.
         unit: String,
-        /// Dimension of the unit given.
-        got: Dimension,
-        /// Expected dimension.
-        expected: Dimension,
-        /// Examples of quantities.
-        examples: &'static str,
+        /// Powers of the unit given.
+        got: Powers,
+        /// Expected dimension with examples.
+        expected: String,
     },
     /// A physical unit in the nbody system, which has no physical scale.
     #[error(
@@ -366,9 +311,12 @@ impl Units {
             Dimension::Time => s.time,
             Dimension::Velocity => s.length / s.time,
             Dimension::Energy => s.mass * (s.length / s.time).powi(2),
-            Dimension::Temperature => 1.0,
             Dimension::Density => s.mass / s.length.powi(3),
-            Dimension::None | Dimension::Angle => 1.0,
+            // A temperature is in kelvin.
+            dimension => {
+                let Powers { length, mass, time, .. } = dimension.powers();
+                s.length.powi(length) * s.mass.powi(mass) * s.time.powi(time)
+            }
         })
     }
 
@@ -384,26 +332,38 @@ impl Units {
     pub fn parse(&self, text: &str, dimension: Dimension) -> Result<f64, UnitError> {
         let text = text.trim();
         let examples = self.examples(dimension);
-        let malformed = || UnitError::Malformed { text: text.to_owned(), examples };
+        let one = self.si_value(dimension);
+        let expected = |form: &str| match one {
+            Some(_) => format!("{form} such as {examples}"),
+            None => "a plain number".to_owned(),
+        };
+        let malformed =
+            || UnitError::Malformed { text: text.to_owned(), expected: expected("a number and a unit") };
         let (number, unit) = split_quantity(text).ok_or_else(malformed)?;
         let value: f64 = number.parse().map_err(|_| malformed())?;
         if unit.is_empty() {
             return Ok(value);
         }
-        let unknown = || UnitError::UnknownUnit { unit: unit.to_owned(), dimension, examples };
+        let unknown = || UnitError::UnknownUnit {
+            unit: unit.to_owned(),
+            expected: expected(&dimension.with_article()),
+        };
         let (mut got, mut si_value) = unit_in_si(unit).ok_or_else(unknown)?;
-        if (got, dimension) == (Dimension::Temperature, Dimension::Energy) {
-            (got, si_value) = (Dimension::Energy, BOLTZMANN_SI);
+        if dimension == Dimension::Energy && got == Dimension::Temperature.powers() {
+            (got, si_value) = (dimension.powers(), BOLTZMANN_SI * si_value);
         }
-        if got != dimension {
+        let is_named = || NAMED_UNITS.iter().any(|known| known.names.contains(&unit));
+        if got == dimension.powers() && dimension.has_plain_units() && !is_named() {
+            return Err(unknown());
+        }
+        if got != dimension.powers() {
             return Err(UnitError::WrongDimension {
                 unit: unit.to_owned(),
                 got,
-                expected: dimension,
-                examples,
+                expected: expected(&dimension.with_article()),
             });
         }
-        let one = self.si_value(dimension).ok_or_else(|| match self {
+        let one = one.ok_or_else(|| match self {
             Self::Dimensionless => UnitError::NoUnits { unit: unit.to_owned() },
             Self::LennardJones => UnitError::ReducedUnits { unit: unit.to_owned() },
             _ => UnitError::NoScale { unit: unit.to_owned() },
@@ -421,6 +381,7 @@ impl Units {
             Dimension::Mass if is_of_atoms => "\"39.95 u\"",
             Dimension::Time if is_of_atoms => "\"10 fs\", \"2 ps\", \"1 ns\"",
             Dimension::Energy => "\"0.998 kJ/mol\", \"10.3 meV\", \"120 K\"",
+            Dimension::Temperature if is_of_plates => "\"300 K\"",
             Dimension::Temperature => "\"94.4 K\"",
             Dimension::Density => "\"1.374 g/cm^3\", \"1374 kg/m^3\"",
             Dimension::Angle => "\"30 deg\" or \"0.5 rad\"",
@@ -429,7 +390,21 @@ impl Units {
             Dimension::Mass => "\"1e10 Msun\", \"1 Mearth\", \"1 kg\"",
             Dimension::Time if is_of_plates => "\"1 h\", \"40 s\", \"5 ms\"",
             Dimension::Time => "\"10 Myr\", \"1 Gyr\", \"1 yr\", \"1 day\", \"1 s\"",
+            Dimension::Velocity if is_of_plates => "\"1500 m/s\", \"2.5 km/s\"",
             Dimension::Velocity => "\"220 km/s\", \"1 m/s\", \"1 au/yr\"",
+            Dimension::Frequency => "\"15 Hz\", \"2 kHz\", \"0.5 1/s\"",
+            Dimension::VelocityGradient => "\"0.6 1/s\"",
+            Dimension::Diffusivity => "\"1.17e-4 m^2/s\", \"117 mm^2/s\"",
+            Dimension::Conductivity => "\"401 W/(m K)\"",
+            Dimension::HeatCapacity => "\"3.44e6 J/(m^3 K)\"",
+            Dimension::HeatSource => "\"1e5 W/m^3\"",
+            Dimension::HeatFlux => "\"500 W/m^2\"",
+            Dimension::HeatingRate => "\"2 K/s\"",
+            Dimension::TemperatureFlux => "\"0.1 K m/s\"",
+            Dimension::NumberDensity => "\"21.1 1/nm^3\", \"0.0211 1/Å^3\"",
+            Dimension::AreaDensity => "\"8.6 1/nm^2\"",
+            Dimension::MassPerArea => "\"1e-6 kg/m^2\"",
+            Dimension::Power => "\"5 W\"",
         }
     }
 
@@ -538,232 +513,5 @@ fn visible_number(value: f64, decimals: usize) -> String {
     }
 }
 
-/// Splits a quantity into its number and its unit, without the space around them. The number is the
-/// longest prefix that parses, for example in `"1e10 Msun"`, `"1kpc"` or `"2e3m"`.
-///
-/// ```
-/// assert_eq!(orrery_model::units::split_quantity("8kpc"), Some(("8", "kpc")));
-/// assert_eq!(orrery_model::units::split_quantity("kpc"), None);
-/// ```
-pub fn split_quantity(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim();
-    (1..=text.len())
-        .rev()
-        .filter(|&end| {
-            text.is_char_boundary(end) && text.as_bytes()[end - 1].is_ascii_digit()
-                || text.as_bytes()[end - 1] == b'.'
-        })
-        .map(|end| (&text[..end], text[end..].trim()))
-        .find(|(number, _)| number.parse::<f64>().is_ok())
-}
-
-/// A unit of quantities.
-pub struct NamedUnit {
-    /// Names in quantities. The first is the usual one.
-    pub names: &'static [&'static str],
-    /// Dimension of the unit.
-    pub dimension: Dimension,
-    /// Value in SI.
-    pub si_value: f64,
-}
-
-const fn unit(names: &'static [&'static str], dimension: Dimension, si_value: f64) -> NamedUnit {
-    NamedUnit { names, dimension, si_value }
-}
-
-/// All units except velocities, which are a length per time such as `km/s`.
-pub const NAMED_UNITS: &[NamedUnit] = &[
-    unit(&["m"], Dimension::Length, 1.0),
-    unit(&["km"], Dimension::Length, 1e3),
-    unit(&["cm"], Dimension::Length, 1e-2),
-    unit(&["mm"], Dimension::Length, 1e-3),
-    unit(&["um", "µm"], Dimension::Length, 1e-6),
-    unit(&["nm"], Dimension::Length, 1e-9),
-    unit(&["angstrom", "Å"], Dimension::Length, 1e-10),
-    unit(&["au", "AU"], Dimension::Length, ASTRONOMICAL_UNIT),
-    unit(&["pc"], Dimension::Length, PARSEC),
-    unit(&["kpc"], Dimension::Length, 1e3 * PARSEC),
-    unit(&["Mpc"], Dimension::Length, 1e6 * PARSEC),
-    unit(&["s"], Dimension::Time, 1.0),
-    unit(&["ms"], Dimension::Time, 1e-3),
-    unit(&["us", "µs"], Dimension::Time, 1e-6),
-    unit(&["ns"], Dimension::Time, 1e-9),
-    unit(&["ps"], Dimension::Time, 1e-12),
-    unit(&["fs"], Dimension::Time, 1e-15),
-    unit(&["min"], Dimension::Time, 60.0),
-    unit(&["h", "hour", "hours"], Dimension::Time, 3600.0),
-    unit(&["d", "day", "days"], Dimension::Time, DAY),
-    unit(&["yr", "year", "years"], Dimension::Time, JULIAN_YEAR),
-    unit(&["kyr"], Dimension::Time, 1e3 * JULIAN_YEAR),
-    unit(&["Myr"], Dimension::Time, 1e6 * JULIAN_YEAR),
-    unit(&["Gyr"], Dimension::Time, 1e9 * JULIAN_YEAR),
-    unit(&["kg"], Dimension::Mass, 1.0),
-    unit(&["g"], Dimension::Mass, 1e-3),
-    unit(&["u", "amu", "Da"], Dimension::Mass, ATOMIC_MASS),
-    unit(&["Msun"], Dimension::Mass, SOLAR_MASS),
-    unit(&["Mjup"], Dimension::Mass, SOLAR_MASS / 1_047.348_6),
-    unit(&["Mearth"], Dimension::Mass, SOLAR_MASS / 332_946.05),
-    unit(&["J"], Dimension::Energy, 1.0),
-    unit(&["kJ/mol"], Dimension::Energy, 1e3 / AVOGADRO),
-    unit(&["kcal/mol"], Dimension::Energy, 4184.0 / AVOGADRO),
-    unit(&["eV"], Dimension::Energy, ELECTRONVOLT),
-    unit(&["meV"], Dimension::Energy, 1e-3 * ELECTRONVOLT),
-    unit(&["K"], Dimension::Temperature, 1.0),
-    unit(&["kg/m^3"], Dimension::Density, 1.0),
-    unit(&["g/cm^3"], Dimension::Density, 1e3),
-    unit(&["deg"], Dimension::Angle, std::f64::consts::PI / 180.0),
-    unit(&["rad"], Dimension::Angle, 1.0),
-];
-
-/// Returns the dimension of a unit and its value in SI.
-fn unit_in_si(unit: &str) -> Option<(Dimension, f64)> {
-    let found = NAMED_UNITS.iter().find(|known| known.names.contains(&unit));
-    if found.is_none()
-        && let Some((length, time)) = unit.split_once('/')
-    {
-        return match (unit_in_si(length.trim())?, unit_in_si(time.trim())?) {
-            ((Dimension::Length, l), (Dimension::Time, t)) => Some((Dimension::Velocity, l / t)),
-            _ => None,
-        };
-    }
-    found.map(|found| (found.dimension, found.si_value))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gravitational_constants_match_known_values() {
-        assert_eq!(Units::NBody.gravitational_constant(), 1.0);
-        // By Kepler's third law a massless planet at 1 au has a period of 365.2569 days, the
-        // Gaussian year.
-        let four_pi2 = 4.0 * std::f64::consts::PI.powi(2);
-        let period_days = 365.25 * (four_pi2 / Units::Solar.gravitational_constant()).sqrt();
-        assert!((period_days - 365.256_898).abs() < 1e-5, "{period_days}");
-        // The usual value for GADGET is G = 43007.1 kpc (km/s)² / 10¹⁰ Msun, to the digits of its
-        // solar mass.
-        assert!((Units::Galactic.gravitational_constant() - 43007.1).abs() < 4.0);
-    }
-
-    #[test]
-    fn quantities_are_converted() {
-        let galactic = |text, dimension| Units::Galactic.parse(text, dimension).unwrap();
-        assert_eq!(galactic("1 kpc", Dimension::Length), 1.0);
-        assert_eq!(galactic("500pc", Dimension::Length), 0.5);
-        assert!((galactic("220 km/s", Dimension::Velocity) - 220.0).abs() < 1e-10);
-        assert!((galactic("1e10 Msun", Dimension::Mass) - 1.0).abs() < 1e-14);
-        assert!((galactic("180 deg", Dimension::Angle) - std::f64::consts::PI).abs() < 1e-15);
-        assert_eq!(galactic("3.", Dimension::Time), 3.0);
-        assert_eq!(Units::Si.parse("20 mm", Dimension::Length), Ok(0.02));
-        assert_eq!(Units::Si.parse("2 min", Dimension::Time), Ok(120.0));
-        let real = |text, dimension| Units::Real.parse(text, dimension).unwrap();
-        assert!((real("3.4 Å", Dimension::Length) - 3.4).abs() < 1e-14);
-        assert!((real("0.34 nm", Dimension::Length) - 3.4).abs() < 1e-14);
-        assert_eq!(real("39.948 u", Dimension::Mass), 39.948);
-        assert!((real("10 fs", Dimension::Time) - 0.01).abs() < 1e-17);
-        assert!((real("1 kJ/mol", Dimension::Energy) - 100.0).abs() < 1e-6);
-        assert_eq!(real("94.4 K", Dimension::Temperature), 94.4);
-        // 0.8314 = R / 10 in kJ/(mol K) per 0.01 kJ/mol.
-        assert!((real("120 K", Dimension::Energy) - 120.0 * 0.831_446_26).abs() < 1e-5);
-        assert_eq!(real("120 K", Dimension::Energy), 120.0 * Units::Real.boltzmann_constant());
-        assert!((real("1.374 g/cm^3", Dimension::Density) - 0.827_442).abs() < 1e-6);
-        assert_eq!(Units::LennardJones.parse("0.85", Dimension::Temperature), Ok(0.85));
-        assert_eq!(Units::LennardJones.boltzmann_constant(), 1.0);
-    }
-
-    #[test]
-    fn errors_name_the_expected_unit() {
-        let assert_error = |units: Units, text: &str, dimension, expected: &str| {
-            let message = units.parse(text, dimension).unwrap_err().to_string();
-            assert!(message.contains(expected), "{message}");
-        };
-        assert_error(Units::Galactic, "kpc", Dimension::Length, "'kpc' is not a quantity");
-        assert_error(Units::Galactic, "", Dimension::Length, "not a quantity");
-        assert_error(Units::Galactic, "µ", Dimension::Length, "not a quantity");
-        assert_error(
-            Units::Galactic,
-            "1 parsec",
-            Dimension::Length,
-            "unknown unit 'parsec', expected a length",
-        );
-        assert_error(
-            Units::Galactic,
-            "1 Myr",
-            Dimension::Length,
-            "'Myr' is a unit of time, expected a length",
-        );
-        assert_error(
-            Units::Galactic,
-            "1 grad",
-            Dimension::Angle,
-            "unknown unit 'grad', expected an angle such as",
-        );
-        assert_error(
-            Units::Galactic,
-            "1 kpc",
-            Dimension::Angle,
-            "is a unit of length, expected an angle such",
-        );
-        assert_error(Units::NBody, "1 kpc", Dimension::Length, "no meaning in nbody units");
-        assert_error(Units::LennardJones, "94 K", Dimension::Temperature, "has no meaning in lj units");
-        assert_error(
-            Units::Real,
-            "1 K",
-            Dimension::Length,
-            "'K' is a unit of temperature, expected a length",
-        );
-        assert_error(Units::Real, "1 u", Dimension::Temperature, "expected a temperature such as \"94.4 K\"");
-        assert_error(
-            Units::Dimensionless,
-            "1 mm",
-            Dimension::Length,
-            "expected a plain number; or set units",
-        );
-    }
-
-    /// Sizes have a few roundings.
-    #[test]
-    fn surface_densities_have_units_of_their_lengths() {
-        let shown = |units: Units| units.shown_surface_density();
-        assert_eq!((shown(Units::Galactic).name, shown(Units::Solar).name), ("Msun/kpc^2", "Msun/au^2"));
-        assert!((shown(Units::Galactic).size / 1e-10 - 1.0).abs() < 1e-14);
-        assert!((shown(Units::Solar).size - 1.0).abs() < 1e-14);
-        assert_eq!(shown(Units::Si), ShownUnit { name: "kg/m^2", size: 1.0 });
-        assert_eq!(shown(Units::NBody), ShownUnit { name: "", size: 1.0 });
-    }
-
-    #[test]
-    fn systems_with_the_same_scale_are_the_same() {
-        let scale = Units::Solar.scale().unwrap();
-        let rounded = Units::Custom(Scale { mass: scale.mass * (1.0 + 1e-12), ..scale });
-        assert!(Units::Solar.is_same_as(&rounded) && rounded.is_same_as(&Units::Solar));
-        for other in [Units::NBody, Units::Galactic, Units::Custom(Scale { time: 2.0 * scale.time, ..scale })]
-        {
-            assert!(!Units::Solar.is_same_as(&other) && !other.is_same_as(&Units::Solar), "{other:?}");
-        }
-        let text = Units::Custom(Scale { length: 1.5, mass: 2e30, time: 3.0 }).describe();
-        assert_eq!(text, "custom (length 1.5e0 m, mass 2e30 kg, time 3e0 s)");
-    }
-
-    #[test]
-    fn times_and_lengths_use_the_largest_unit_they_reach() {
-        assert_eq!(Units::Solar.format_time(100.0), "100 yr");
-        assert_eq!(Units::Solar.format_time(2.5e6), "2.5 Myr");
-        assert_eq!(Units::NBody.format_time(0.5), "0.5");
-        assert_eq!([0.0, 1e-4, 10.0].map(|time| Units::NBody.format_time(time)), ["0", "0.0001", "10"]);
-        assert_eq!([4e-5, -1e-90].map(|time| Units::NBody.format_time(time)), ["4.000e-5", "-1.000e-90"]);
-        assert_eq!(Units::NBody.format_time(1e300), "1.000e300");
-        assert_eq!(Units::NBody.format_time(f64::NAN), "NaN");
-        assert_eq!(Units::Solar.format_time(1e-15), "3.156e-8 s");
-        assert_eq!(Units::Galactic.format_length(0.05), "50 pc");
-        assert_eq!([0.0, 0.25, 7200.0].map(|time| Units::Si.format_time(time)), ["0 s", "250 ms", "2 h"]);
-        assert_eq!([0.0, 0.02].map(|length| Units::Si.format_length(length)), ["0 m", "20 mm"]);
-        assert_eq!(Units::Dimensionless.format_time(0.25), "0.25");
-        assert_eq!(
-            [0.0, 0.004, 2500.0].map(|time| Units::Real.format_time(time)),
-            ["0 ps", "4 fs", "2.5 ns"]
-        );
-        assert_eq!([3.4, 36.0].map(|length| Units::Real.format_length(length)), ["3.4 Å", "3.6 nm"]);
-    }
-}
+mod tests;
