@@ -157,7 +157,7 @@ fn particles_of_files_are_checked() {
     for (name, content, expected) in files {
         dir.write(name, content);
         dir.write("file.toml", of_file(name));
-        let expected = format!("{name}: {expected}");
+        let expected = format!("file.toml:2:8: {name}: {expected}");
         check_messages(&dir, &[(&["run", "file.toml", "--quiet", "--out", "out"], &expected)]);
     }
     let plane = "2\nLattice=\"8 0 0 0 8 0 0 0 8\" Properties=species:S:1:pos:R:3:velo:R:3\nA 1 1 1 0 0 0\nA 3 3 Z 0 0 V\n";
@@ -191,7 +191,7 @@ fn particles_of_files_are_checked() {
         dir.write("plane.xyz", content);
         let case = of_file("plane.xyz").replace(".xyz\"\n", &format!(".xyz\"\ndimensions = {dimensions}\n"));
         dir.write("file.toml", case);
-        let expected = format!("plane.xyz: {expected}");
+        let expected = format!("file.toml:2:8: plane.xyz: {expected}");
         check_messages(&dir, &[(&["run", "file.toml", "--quiet", "--out", "out"], &expected)]);
     }
     dir.write("file.toml", of_file("nowhere.data"));

@@ -259,7 +259,7 @@ fn settings_of_a_preset() {
         ),
         (
             run("heat.west.value=hot"),
-            "--set heat.west.value=hot: heat.west.value = \"hot\" is a string, expected a number",
+            "--set heat.west.value=hot: heat.west.value = \"hot\": 'hot' is not a quantity, expected a plain number",
         ),
         (
             run("heat.region=disc"),

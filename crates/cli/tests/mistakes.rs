@@ -154,11 +154,11 @@ fn errors_in_the_bodies() {
     check_messages(
         &dir,
         &[
-            (&["run", "cut.toml", "--out", "new"], "cut.hdf5: file: got ... is truncated"),
-            (&["run", "nan.toml", "--out", "new"], nan),
-            (&["run", "same.toml", "--out", "new"], same),
-            (&["run", "solar.toml", "--out", "new"], solar),
-            (&["run", "solar.toml", "--dry-run"], solar),
+            (&["run", "cut.toml", "--out", "new"], "cut.toml:2:15: cut.hdf5: file: got ... is truncated"),
+            (&["run", "nan.toml", "--out", "new"], &format!("nan.toml:2:15: {nan}")),
+            (&["run", "same.toml", "--out", "new"], &format!("same.toml:2:15: {same}")),
+            (&["run", "solar.toml", "--out", "new"], &format!("solar.toml:2:15: {solar}")),
+            (&["run", "solar.toml", "--dry-run"], &format!("solar.toml:2:15: {solar}")),
             (&["info", "cut.hdf5"], "cut.hdf5: file: got ... is truncated"),
             (
                 &["info", "cut.npz"],
@@ -173,7 +173,7 @@ fn errors_in_the_bodies() {
             ),
             (
                 &["run", "cosmological.toml", "--out", "new"],
-                "cosmological.dat: the header is that of a cosmological snapshot ...",
+                "cosmological.toml:2:15: cosmological.dat: the header is that of a cosmological snapshot ...",
             ),
             (
                 &["forces", "cosmological.dat"],
