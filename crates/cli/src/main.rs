@@ -3,6 +3,7 @@
 //! The exit statuses are listed in [`args::EXIT_STATUS`].
 
 mod args;
+mod clean;
 mod commands;
 mod events;
 mod failure;
@@ -14,15 +15,17 @@ mod ranks;
 mod signals;
 mod terminal_line;
 
+use std::fmt;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use orrery_cluster::Transport;
 use orrery_cluster::process::{self, MpiOptions};
+use orrery_cluster::{ClusterError, Transport};
 use orrery_device::{connections, take_cache_warnings};
 
+use clean::clean_line;
 use failure::Failure;
 use print::eprint_line;
 
@@ -30,11 +33,27 @@ fn main() -> ExitCode {
     if let Some(processes) = process::local_processes() {
         connections::limit_if_shared(processes);
     }
-    let status = process::run(MpiOptions::default(), Failure::exit_status, run_rank);
-    ExitCode::from(status.unwrap_or_else(|failure| {
+    let run_rank = |transport: &Transport| run_rank(transport).map_err(PrintedFailure);
+    let status = process::run(MpiOptions::default(), |failure| failure.0.exit_status(), run_rank);
+    ExitCode::from(status.unwrap_or_else(|PrintedFailure(failure)| {
         eprint_line!("error: {failure}");
         failure.exit_status()
     }))
+}
+
+/// Error of a rank, whose message the launcher of the ranks prints. It is one clean line.
+struct PrintedFailure(Failure);
+
+impl fmt::Display for PrintedFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&clean_line(&self.0.to_string()))
+    }
+}
+
+impl From<ClusterError> for PrintedFailure {
+    fn from(error: ClusterError) -> Self {
+        Self(error.into())
+    }
 }
 
 /// Executes the command line as a rank and returns the exit status. An error ends all ranks.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
 
+use crate::clean::clean_line;
 use crate::events::{Importance, describe};
 use crate::log;
 use crate::print::{eprint_line, print_detail, print_line};
@@ -83,9 +84,13 @@ impl Progress {
         }
         let Some((importance, text)) = describe(event) else { return };
         match importance {
+            // The description of the setup has several lines.
+            Importance::Detail if matches!(event, RunEvent::Ready { .. }) => {
+                text.lines().for_each(|line| print_detail!("{line}"));
+            }
             Importance::Detail => print_detail!("{text}"),
             Importance::Text => print_line!("{text}"),
-            Importance::Notice if matches!(self.mode, Mode::Quiet) => log::write(&text),
+            Importance::Notice if matches!(self.mode, Mode::Quiet) => log::write(&clean_line(&text)),
             Importance::Notice | Importance::Warning => match &self.mode {
                 Mode::Bar(line, _) => line.print_above(format_args!("{text}")),
                 Mode::Quiet | Mode::Lines(_) => eprint_line!("{text}"),

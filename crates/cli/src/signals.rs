@@ -98,7 +98,9 @@ pub fn announce_stop(control: &Control) {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(100));
         }
-        eprint_line!("\nstopping after this step, with a checkpoint; Ctrl-C again exits at once");
+        // The terminal shows ^C in the line of the progress.
+        eprint_line!("");
+        eprint_line!("stopping after this step, with a checkpoint; Ctrl-C again exits at once");
     });
 }
 

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 
 use terminal_size::terminal_size_of;
 
+use crate::clean::clean_line;
 use crate::log;
 use crate::print::write_stderr_line;
 
@@ -29,7 +30,7 @@ impl TerminalLine {
     /// Replaces the text on the screen by `text`, cut to the width of the terminal.
     pub fn draw(&mut self, text: &str) {
         if self.is_drawable {
-            self.text = text.chars().take(terminal_columns()).collect();
+            self.text = clean_line(text).chars().take(terminal_columns()).collect();
             write_stderr(&format!("{ERASE}{}", self.text));
         }
     }
@@ -39,7 +40,9 @@ impl TerminalLine {
         if self.text.is_empty() {
             return write_stderr_line(message);
         }
-        log::write(&message.to_string());
+        let message = message.to_string();
+        let message = clean_line(&message);
+        log::write(&message);
         write_stderr(&format!("{ERASE}{message}\n{}", self.text));
     }
 }

@@ -33,6 +33,7 @@ mod runs;
 mod segy_files;
 mod seismic_python;
 mod start_file;
+mod terminal;
 mod volume_files;
 mod wave_files;
 mod wave_runs;

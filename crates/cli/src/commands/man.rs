@@ -9,12 +9,12 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::{Arguments, ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
 use crate::failure::Failure;
-use crate::print::print_line;
+use crate::print::print_lines;
 
 /// Prints the manual page in roff.
 pub fn print_manual_page() -> Result<(), Failure> {
     let page = manual_page().map_err(|e| Failure::Machine(format!("cannot format the manual page: {e}")))?;
-    print_line!("{}", page.trim_end());
+    print_lines(page.trim_end());
     Ok(())
 }
 

@@ -30,7 +30,7 @@ use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
 
 use crate::args::{Arguments, Command, GravityArgs};
 use crate::failure::Failure;
-use crate::print::{eprint_line, print_line};
+use crate::print::{eprint_line, print_lines};
 use crate::ranks::LeadingRank;
 
 /// How a command ended, if it did not fail.
@@ -95,7 +95,7 @@ pub fn execute(arguments: &Arguments, leader: &LeadingRank) -> Result<Ending, Fa
 fn print_completions(shell: clap_complete::Shell) {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "orrery", &mut script);
-    print_line!("{}", String::from_utf8_lossy(&script).trim_end());
+    print_lines(String::from_utf8_lossy(&script).trim_end());
 }
 
 /// Warns about assumptions in reading `snapshot`: units that the file does not name, and parts of

@@ -7,7 +7,7 @@ use orrery_io::write_file_atomically;
 
 use crate::args::InitArgs;
 use crate::failure::{Failure, check_new_output};
-use crate::print::print_line;
+use crate::print::{print_line, print_lines};
 
 /// Prints the names and descriptions of the presets.
 pub fn list_presets() {
@@ -19,7 +19,7 @@ pub fn list_presets() {
 
 /// Prints the JSON Schema of case files.
 pub fn print_schema() {
-    print_line!("{:#}", case::json_schema());
+    print_lines(&format!("{:#}", case::json_schema()));
 }
 
 /// Writes the case file of a preset.

@@ -21,7 +21,7 @@ use crate::args::{CommonRunArgs, ResumeArgs, RunArgs};
 use crate::failure::Failure;
 use crate::json::JsonTarget;
 use crate::log;
-use crate::print::{self, eprint_line, print_line};
+use crate::print::{self, eprint_line, print_line, print_lines};
 use crate::progress::{Progress, format_duration};
 use crate::ranks::LeadingRank;
 use crate::signals;
@@ -355,7 +355,7 @@ fn print_dry_run(case: &Case, folder: &Path, leader: &LeadingRank, limits: &Limi
     let control = Control { limits: *limits, device, ranks, ..Control::default() };
     let Plan { case, size, host_bytes, selected, device_bytes } =
         System::plan(case, &control, &mut print_warning)?;
-    print_line!("{}", case.to_toml().trim_end());
+    print_lines(case.to_toml().trim_end());
     print_line!("");
     print_line!("# {size}: about {} of memory", format_bytes(host_bytes));
     if limits.memory < u64::MAX {
