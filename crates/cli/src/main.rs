@@ -5,6 +5,7 @@
 mod args;
 mod clean;
 mod commands;
+mod environment;
 mod events;
 mod failure;
 mod json;
@@ -58,6 +59,7 @@ impl From<ClusterError> for PrintedFailure {
 
 /// Executes the command line as a rank and returns the exit status. An error ends all ranks.
 fn run_rank(transport: &Transport) -> Result<u8, Failure> {
+    environment::check()?;
     let arguments = args::Arguments::try_parse();
     let case_file = arguments.as_ref().ok().and_then(|arguments| arguments.command.case_file());
     ranks::expect_same_command(transport, case_file)?;

@@ -19,7 +19,7 @@ use orrery_engine::provenance;
 use orrery_engine::team::{self, FollowerSettings, Ranks};
 use orrery_io::hash_file;
 
-use crate::args::{Arguments, CommonRunArgs, RunDevices};
+use crate::args::{Arguments, Command, CommonRunArgs, RunDevices};
 use crate::commands::{self, Ending, tune};
 use crate::failure::Failure;
 use crate::print::eprint_line;
@@ -140,6 +140,10 @@ pub fn is_follower() -> bool {
 /// must be ended by an abort.
 pub fn lead(arguments: &Arguments, transport: &Transport) -> Result<u8, Failure> {
     signals::reserve().map_err(signals::install_failure)?;
+    // The self-test names the signal that ends one of its processes.
+    if !matches!(arguments.command, Command::Selftest(_)) {
+        signals::exit_on_abort().map_err(signals::install_failure)?;
+    }
     if let Some(bench) = arguments.command.shared_bench() {
         let result = commands::lead_scaling(bench, transport);
         // Other ranks wait for an abort after an error.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use orrery_engine::control::Control;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGABRT, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
 use crate::failure::Failure;
@@ -20,6 +20,10 @@ use crate::print::eprint_line;
 
 /// Exit status of a process that SIGINT ended, as shells define it: 128 + 2.
 const SIGINT_EXIT_STATUS: i32 = 130;
+
+/// Exit status of a process that aborts, for example because memory is refused in the middle of a
+/// run: the machine failed.
+const ABORT_EXIT_STATUS: i32 = 1;
 
 /// True until the handlers of a command are installed.
 static HAS_DEFAULT_EFFECT: AtomicBool = AtomicBool::new(true);
@@ -32,6 +36,13 @@ static HAS_DEFAULT_EFFECT: AtomicBool = AtomicBool::new(true);
 pub fn reserve() -> io::Result<()> {
     let mut signals = stop_signals().into_iter();
     signals.try_for_each(|signal| flag::register_conditional_default(signal, &HAS_DEFAULT_EFFECT).map(drop))
+}
+
+/// Ends the process with status 1 if it aborts. Rust prints a line and aborts if memory is refused.
+/// Must be called after [`reserve`] and before a device is opened.
+pub fn exit_on_abort() -> io::Result<()> {
+    let always = Arc::new(AtomicBool::new(true));
+    flag::register_conditional_shutdown(SIGABRT, ABORT_EXIT_STATUS, always).map(drop)
 }
 
 /// Installs handlers that set the flags of `control`.

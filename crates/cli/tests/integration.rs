@@ -19,6 +19,7 @@ mod heat_runs;
 mod help;
 mod limits;
 mod log;
+mod memory;
 mod mistakes;
 mod no_panic;
 mod occupancy;

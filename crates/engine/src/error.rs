@@ -133,6 +133,21 @@ pub enum EngineError {
         /// Memory that is available.
         available: String,
     },
+    /// The operating system refuses the memory of the system.
+    #[error(
+        "{}: {} {needed} of memory, which the operating system refuses; the limits of the job or ulimit -v may be \
+         too low",
+        path.display(),
+        size.need_text()
+    )]
+    OutOfMemory {
+        /// File or section with the size of the system.
+        path: PathBuf,
+        /// Size of the system.
+        size: Size,
+        /// Memory that it needs.
+        needed: String,
+    },
     /// The device does not have enough memory for the system.
     #[error("{device}: {} {needed}, {free} are free", size.need_text())]
     DeviceMemory {
@@ -455,6 +470,7 @@ impl EngineError {
             | Self::ProfileLength { .. }
             | Self::Input(_)
             | Self::Memory { .. }
+            | Self::OutOfMemory { .. }
             | Self::DeviceMemory { .. }
             | Self::InputsDiffer(_)
             | Self::UnitsMismatch { .. }

@@ -51,6 +51,7 @@ pub mod fluid;
 mod folder;
 pub mod gravity;
 pub mod heat;
+mod host_memory;
 mod identity;
 pub mod input_files;
 mod observers;

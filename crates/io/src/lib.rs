@@ -11,6 +11,7 @@
 //! [`append_fluid_frame`] adds a frame to a trajectory of a fluid, in GSD or extended XYZ.
 //! [`read_fluid`] reads the last frame of one, or a data file of LAMMPS.
 
+mod available;
 mod checkpoint;
 mod cosmology;
 mod error;
@@ -34,6 +35,7 @@ mod storage;
 mod text;
 mod xyz;
 
+pub use available::available_memory;
 pub use checkpoint::{Block, Checkpoint, Column, parse_checkpoint, read_checkpoint, write_checkpoint};
 pub use cosmology::Comoving;
 pub use error::{Fault, IoError};
@@ -48,7 +50,7 @@ pub use fluid::{
     remove_fluid_frames,
 };
 pub use hashed::hash_file;
-pub use limits::{Limits, available_memory, format_bytes};
+pub use limits::{Limits, format_bytes};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use regular::{has_other_names, is_link, open_unlinked, read_small_file, read_small_text, read_text};
 pub use segy::{

@@ -36,17 +36,6 @@ pub(crate) fn check_provenance(bytes: u64, names: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns the memory in bytes that can be used without swapping. `None` except on Linux.
-pub fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    // A container may have less memory than the machine. "max" means no limit.
-    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let limit = limit.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
-    Some((1024 * kibibytes).min(limit))
-}
-
 /// Limits for reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

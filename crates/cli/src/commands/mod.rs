@@ -129,27 +129,25 @@ const MAX_THREADS_PER_CORE: usize = 4;
 /// Sets the number of CPU threads of this process. `None` means all cores.
 pub fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    check_thread_count(threads, cores)?;
     let threads = threads.map_or(0, |n| n as usize);
+    check_thread_count(&format!("--threads {threads}"), threads, cores)?;
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build_global()
         .map_err(|e| Failure::Usage(format!("--threads {threads}: cannot start the threads: {e}")))
 }
 
-/// Refuses a number of threads with which a run on this number of cores would crawl.
-fn check_thread_count(threads: Option<u32>, cores: usize) -> Result<(), Failure> {
+/// Refuses a number of threads with which a run on this number of cores would crawl. `source` is the
+/// flag or variable with its value.
+pub fn check_thread_count(source: &str, threads: usize, cores: usize) -> Result<(), Failure> {
     let most = MIN_THREAD_LIMIT.max(MAX_THREADS_PER_CORE * cores);
-    match threads {
-        Some(threads) if threads as usize > most => {
-            let cores = format_count(cores as u64, "core", "cores");
-            Err(Failure::Usage(format!(
-                "--threads {threads}: this process may use {cores}, expected at most {most} threads; \
-                 without --threads there is one per core"
-            )))
-        }
-        _ => Ok(()),
+    if threads <= most {
+        return Ok(());
     }
+    let cores = format_count(cores as u64, "core", "cores");
+    Err(Failure::Usage(format!(
+        "{source}: this process may use {cores}, expected at most {most} threads; without it there is one per core"
+    )))
 }
 
 /// Checks the ranges of the flags.
@@ -292,16 +290,17 @@ mod tests {
 
     #[test]
     fn many_more_threads_than_cores_are_refused() {
-        let message = |threads, cores| check_thread_count(threads, cores).unwrap_err().to_string();
+        let check = |threads, cores| check_thread_count(&format!("--threads {threads}"), threads, cores);
+        let message = |threads, cores| check(threads, cores).unwrap_err().to_string();
         assert_eq!(
-            message(Some(4096), 2),
+            message(4096, 2),
             "--threads 4096: this process may use 2 cores, expected at most 16 threads; \
-             without --threads there is one per core"
+             without it there is one per core"
         );
-        assert!(message(Some(17), 1).contains("1 core, expected at most 16 threads"));
-        for (threads, cores) in [(None, 1), (Some(1), 1), (Some(16), 1), (Some(400), 100)] {
-            assert!(check_thread_count(threads, cores).is_ok(), "{threads:?} on {cores} cores");
+        assert!(message(17, 1).contains("1 core, expected at most 16 threads"));
+        for (threads, cores) in [(0, 1), (1, 1), (16, 1), (400, 100)] {
+            assert!(check(threads, cores).is_ok(), "{threads} on {cores} cores");
         }
-        assert!(check_thread_count(Some(401), 100).is_err());
+        assert!(check(401, 100).is_err());
     }
 }

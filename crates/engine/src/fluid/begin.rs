@@ -1,6 +1,7 @@
 //! The system that starts with the particles of a case.
 
-use orrery_io::format_bytes;
+use std::path::Path;
+
 use orrery_model::fluid::FluidParticles;
 use orrery_particles::lennard_jones::settings::FluidSettings;
 use orrery_particles::lennard_jones::{DeviceFluid, Fluid, FluidTeam};
@@ -13,6 +14,7 @@ use crate::case::{Case, FluidCase};
 use crate::compute_device::{self, ComputeDevice, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
+use crate::host_memory::check_host_memory;
 use crate::system::{Plan, ReportFn, Stamp};
 
 /// Creates the fluid of `case` on the selected device, or on the CPU if `auto` selected a device
@@ -76,15 +78,15 @@ fn prepare(
     report: &mut dyn FnMut(RunEvent<'_>),
 ) -> Result<(Case, FluidParticles, FluidSettings, ComputeDevice), EngineError> {
     let settings = fluid.settings(fluid.ensemble(case.units.boltzmann_constant()), &case.time);
+    if let Some(count) = fluid.particle_count() {
+        let (needed, available) = (host_bytes(count), control.limits.memory);
+        check_host_memory(needed, available, Path::new("[particles]"), particle_count(count))?;
+    }
     let particles = start_particles(case, fluid, &settings, control, is_plan, report)?;
     setup_warnings(case, fluid, &particles).iter().for_each(|text| report(RunEvent::InputWarning(text)));
     let (n, bounds) = (particles.len(), particles.bounds);
     let (needed, available) = (host_bytes(n as u64), control.limits.memory);
-    if needed > available {
-        let (needed, available) = (format_bytes(needed), format_bytes(available));
-        let size = particle_count(n as u64);
-        return Err(EngineError::Memory { path: "[particles]".into(), size, needed, available });
-    }
+    check_host_memory(needed, available, Path::new("[particles]"), particle_count(n as u64))?;
     let selected = compute_device::ensure_support(selected, control.device.choice, |device| {
         DeviceFluid::check_support(device, n, &settings).err().map(|reason| reason.to_string())
     })?;

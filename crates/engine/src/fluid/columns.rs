@@ -1,6 +1,6 @@
 //! A fluid from the columns of a checkpoint.
 
-use orrery_io::{Block, Fault, IoError, format_bytes};
+use orrery_io::{Block, Fault, IoError};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_model::{Vec3s, format_count};
@@ -12,6 +12,7 @@ use super::{host_bytes, particle_count};
 use crate::blocks::{Blocks, repeated_id};
 use crate::case::FluidCase;
 use crate::error::EngineError;
+use crate::host_memory::check_host_memory;
 use crate::system::{SavedSystem, StateColumn};
 
 const POSITIONS: [&str; 3] = ["fraction_x", "fraction_y", "fraction_z"];
@@ -61,11 +62,7 @@ impl FluidSystem {
             })
         };
         let needed = host_bytes(count as u64);
-        if needed > limits.memory {
-            let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
-            let size = particle_count(count as u64);
-            return Err(EngineError::Memory { path: path.to_owned(), size, needed, available });
-        }
+        check_host_memory(needed, limits.memory, path, particle_count(count as u64))?;
         let checked = |name: &str, length: usize| match length == count {
             true => Ok(()),
             false => {

@@ -1,6 +1,6 @@
 //! Bodies as columns of a checkpoint, and back.
 
-use orrery_io::{Block, Column, Fault, IoError, format_bytes};
+use orrery_io::{Block, Column, Fault, IoError};
 use orrery_model::{Particles, Species, Vec3s, format_count};
 use orrery_particles::bodies::{Bodies, BodiesError};
 use orrery_particles::settings::{GravitySettings, SolverChoice};
@@ -9,6 +9,7 @@ use super::{GravitySystem, body_count};
 use crate::blocks::{Blocks, repeated_id};
 use crate::case::{BYTES_PER_BODY, GravityCase};
 use crate::error::EngineError;
+use crate::host_memory::check_host_memory;
 use crate::system::{ColumnValues, SavedSystem, StateColumn};
 
 /// Returns the columns of the state: positions, velocities and accelerations, and the jerks if they
@@ -57,11 +58,7 @@ impl GravitySystem {
             return Err(malformed("header", body_count(count as u64).to_string(), "the number in the case"));
         }
         let needed = (count as u64).saturating_mul(BYTES_PER_BODY);
-        if needed > limits.memory {
-            let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
-            let size = body_count(count as u64);
-            return Err(EngineError::Memory { path: path.to_owned(), size, needed, available });
-        }
+        check_host_memory(needed, limits.memory, path, body_count(count as u64))?;
         let species = columns.take_bytes("species")?;
         let species =
             species.iter().map(|&k| Species::ALL.get(usize::from(k)).copied()).collect::<Option<_>>();

@@ -1,8 +1,9 @@
 //! Initial bodies of a case, checked, and the system that starts with them.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use orrery_io::{Limits, format_bytes};
+use orrery_io::Limits;
 use orrery_model::{Particles, Precision, Units, Vec3s};
 use orrery_particles::bodies::{Bodies, BodiesTeam, needed_bytes};
 use orrery_particles::resolution::{
@@ -17,6 +18,7 @@ use crate::case::{BYTES_PER_BODY, BodiesSource, Case, GravityCase};
 use crate::compute_device::{self, ComputeDevice, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
+use crate::host_memory::check_host_memory;
 use crate::system::{Dynamics, Plan, ReportFn, Stamp, SystemError};
 
 /// Creates the bodies of `case` and computes their forces on the selected device, or on the CPU if
@@ -173,6 +175,11 @@ pub struct Start {
     pub file_time: Option<f64>,
 }
 
+/// Fails if there is no memory for this number of bodies, which the file or section has.
+fn check_memory(count: u64, limits: &Limits, path: &Path) -> Result<(), EngineError> {
+    check_host_memory(count.saturating_mul(BYTES_PER_BODY), limits.memory, path, body_count(count))
+}
+
 /// Generates or reads the initial bodies and checks that they can be simulated. Generation ends
 /// with an error soon after `stop` is set. Calls `warn` with each warning about the file, which is
 /// one line.
@@ -195,6 +202,9 @@ fn read_or_generate(
 ) -> Result<Start, EngineError> {
     let (particles, origin, file_time) = match &gravity.bodies {
         BodiesSource::Model(model) => {
+            if let Some(count) = gravity.body_count() {
+                check_memory(count, limits, Path::new("[bodies]"))?;
+            }
             let bodies = model.generate_until(gravity.settings.g, stop)?;
             (bodies, format!("[bodies] model = \"{}\"", model.name()), None)
         }
@@ -215,11 +225,7 @@ fn read_or_generate(
                 return Err(EngineError::UnitsMismatch { path, found, expected });
             }
             let count = particles.len();
-            let needed = count as u64 * BYTES_PER_BODY;
-            if needed > limits.memory {
-                let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
-                return Err(EngineError::Memory { path, size: body_count(count as u64), needed, available });
-            }
+            check_memory(count as u64, limits, &path)?;
             (particles, path.display().to_string(), Some(time))
         }
     };

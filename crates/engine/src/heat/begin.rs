@@ -1,8 +1,9 @@
 //! The system that starts with the problem of a case.
 
+use std::path::Path;
+
 use orrery_device::Device;
 use orrery_fields::heat::{Conductivity, HeatDeviceSetup, HeatField, HeatProblem};
-use orrery_io::format_bytes;
 
 use super::node_count;
 use super::placement::placement_warnings;
@@ -13,6 +14,7 @@ use crate::case::{Case, HeatCase};
 use crate::compute_device::{self, ComputeDevice, Tuned, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
+use crate::host_memory::check_host_memory;
 use crate::input_files::InputFiles;
 use crate::system::{Dynamics, Plan, ReportFn, Size, Stamp, SystemError};
 
@@ -26,7 +28,7 @@ pub(crate) fn start(
     report: &mut ReportFn<'_>,
 ) -> Result<(Case, HeatSystem), EngineError> {
     let selected = ensure_memory(selected, control, case, heat)?;
-    check_host_memory(heat, &selected, control)?;
+    check_memory(heat, &selected, control)?;
     let files = InputFiles::new(&control.limits);
     let problem = build_problem(case, heat, &files)?;
     let initial = initial_values(case, heat, &problem, &files)?;
@@ -66,7 +68,7 @@ pub(crate) fn device_setup(device: &Device, problem: &HeatProblem, tuned: Option
 pub(crate) fn plan(case: &Case, heat: &HeatCase, control: &Control) -> Result<Plan, EngineError> {
     let selected = select_device_of(&control.ranks, control.device.choice)?;
     let selected = ensure_memory(selected, control, case, heat)?;
-    check_host_memory(heat, &selected, control)?;
+    check_memory(heat, &selected, control)?;
     let files = InputFiles::new(&control.limits);
     let problem = build_problem(case, heat, &files)?;
     initial_values(case, heat, &problem, &files)?;
@@ -94,16 +96,8 @@ fn ensure_memory(
 }
 
 /// Fails if the host does not have the memory that the plate needs.
-fn check_host_memory(
-    heat: &HeatCase,
-    selected: &ComputeDevice,
-    control: &Control,
-) -> Result<(), EngineError> {
+fn check_memory(heat: &HeatCase, selected: &ComputeDevice, control: &Control) -> Result<(), EngineError> {
     let (needed, available) =
         (PlateFacts::host_bytes(heat, selected.device.is_some()), control.limits.memory);
-    if needed <= available {
-        return Ok(());
-    }
-    let (needed, available) = (format_bytes(needed), format_bytes(available));
-    Err(EngineError::Memory { path: "[grid]".into(), size: size_of_plate(heat), needed, available })
+    check_host_memory(needed, available, Path::new("[grid]"), size_of_plate(heat))
 }

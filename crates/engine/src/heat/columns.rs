@@ -1,7 +1,7 @@
 //! A plate from the columns of a checkpoint.
 
 use orrery_fields::heat::{FieldColumn, HeatField};
-use orrery_io::{Fault, IoError, format_bytes};
+use orrery_io::{Fault, IoError};
 use orrery_model::{Precision, format_count};
 
 use super::start::build_problem;
@@ -10,6 +10,7 @@ use super::{METHOD, node_count};
 use crate::blocks::Blocks;
 use crate::case::HeatCase;
 use crate::error::EngineError;
+use crate::host_memory::check_host_memory;
 use crate::input_files::InputFiles;
 use crate::system::{Dynamics, SavedSystem};
 
@@ -35,15 +36,7 @@ impl HeatSystem {
             return Err(malformed("solver", method.to_owned(), METHOD));
         }
         let needed = PlateFacts::host_bytes(heat, false);
-        if needed > limits.memory {
-            let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
-            return Err(EngineError::Memory {
-                path: path.to_owned(),
-                size: node_count(nodes),
-                needed,
-                available,
-            });
-        }
+        check_host_memory(needed, limits.memory, path, node_count(nodes))?;
         let column = match heat.precision {
             Precision::Single => FieldColumn::Single(columns.take_singles(COLUMN)?),
             _ => FieldColumn::Double(columns.take_reals(COLUMN)?),

@@ -2,7 +2,7 @@
 
 use orrery_fields::heat::FieldColumn;
 use orrery_fields::wave::{WaveColumn, WaveField};
-use orrery_io::{Fault, IoError, format_bytes};
+use orrery_io::{Fault, IoError};
 use orrery_model::Precision;
 
 use super::METHOD;
@@ -11,6 +11,7 @@ use super::system::{WaveSystem, column_names};
 use crate::blocks::Blocks;
 use crate::case::WaveCase;
 use crate::error::EngineError;
+use crate::host_memory::check_host_memory;
 use crate::input_files::InputFiles;
 use crate::system::{Dynamics, SavedSystem};
 
@@ -40,10 +41,7 @@ impl WaveSystem {
             return Err(malformed("solver", method.to_owned(), METHOD));
         }
         let needed = host_bytes(case, wave, false);
-        if needed > limits.memory {
-            let (needed, available) = (format_bytes(needed), format_bytes(limits.memory));
-            return Err(EngineError::Memory { path: path.to_owned(), size, needed, available });
-        }
+        check_host_memory(needed, limits.memory, path, size)?;
         let mut taken = Vec::new();
         for name in column_names(wave) {
             let values = match wave.precision {

@@ -9,7 +9,7 @@ use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{
     TimeDispersion, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveProblem, WaveSource,
 };
-use orrery_io::{Fault, IoError, Limits, format_bytes};
+use orrery_io::{Fault, IoError, Limits};
 use orrery_model::wave::{AXIS_NAMES, VelocityError, WaveGrid, Wavelet};
 use orrery_model::{Precision, short_number};
 use orrery_particles::settings::StepChoice;
@@ -23,6 +23,7 @@ use crate::compute_device::{self, ComputeDevice, Tuned, select_device_of};
 use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::heat::node_count;
+use crate::host_memory::check_host_memory;
 use crate::input_files::InputFiles;
 use crate::system::{Plan, ReportFn, Size, Stamp, SystemError};
 
@@ -39,7 +40,7 @@ pub(crate) fn start(
         return Err(EngineError::ShotMissing(wave.shots()));
     }
     let selected = ensure_memory(selected, control, case, wave)?;
-    check_host_memory(case, wave, &selected, control)?;
+    check_memory(case, wave, &selected, control)?;
     let files = InputFiles::new(&control.limits);
     let problem = build_problem(case, wave, &files)?;
     let inputs = files.into_hashes();
@@ -74,7 +75,7 @@ pub(crate) fn device_setup(device: &Device, problem: &WaveProblem, tuned: Option
 pub(crate) fn plan(case: &Case, wave: &WaveCase, control: &Control) -> Result<Plan, EngineError> {
     let selected = select_device_of(&control.ranks, control.device.choice)?;
     let selected = ensure_memory(selected, control, case, wave)?;
-    check_host_memory(case, wave, &selected, control)?;
+    check_memory(case, wave, &selected, control)?;
     build_problem(case, wave, &InputFiles::new(&control.limits))?;
     let mut case = case.with_absolute_paths();
     case.time.start = Some(case.time.known_start());
@@ -94,6 +95,9 @@ pub fn build_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result
 
 /// Returns the longest stable step of a case, whatever its step is.
 pub(crate) fn max_stable_step(case: &Case, wave: &WaveCase, limits: &Limits) -> Result<f64, EngineError> {
+    // The velocities of all nodes are read before the run is started.
+    let needed = host_bytes(case, wave, true);
+    check_host_memory(needed, limits.memory, Path::new("[grid]"), size_of(wave))?;
     Ok(read_problem(case, wave, &InputFiles::new(limits))?.max_stable_step())
 }
 
@@ -169,18 +173,14 @@ fn ensure_memory(
 }
 
 /// Fails if the host does not have the memory that a run needs.
-fn check_host_memory(
+fn check_memory(
     case: &Case,
     wave: &WaveCase,
     selected: &ComputeDevice,
     control: &Control,
 ) -> Result<(), EngineError> {
     let (needed, available) = (host_bytes(case, wave, selected.device.is_some()), control.limits.memory);
-    if needed <= available {
-        return Ok(());
-    }
-    let (needed, available) = (format_bytes(needed), format_bytes(available));
-    Err(EngineError::Memory { path: "[grid]".into(), size: size_of(wave), needed, available })
+    check_host_memory(needed, available, Path::new("[grid]"), size_of(wave))
 }
 
 /// Builds the problem of a case without its step.
