@@ -134,7 +134,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(after_help = run_after_help())]
 pub struct ResumeArgs {
-    /// Output directory of the run
+    /// Output directory of the run, or of a survey with its shots
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
     /// Extend the run to this simulated time, such as 2.5 or 2Gyr, also if it is finished. The
@@ -346,7 +346,7 @@ pub struct AccuracyArgs {
 /// Flags of `analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
-    /// Output directory of a run, snapshots, fields (.npy, .vti, .png) or SEG-Y files (.sgy)
+    /// Output directory of a run or survey, snapshots, fields (.npy, .vti, .png) or SEG-Y files (.sgy)
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Directory for CSV and SVG files [default: DIR/analysis for one directory, else none]
@@ -380,7 +380,7 @@ Exit status:
   1  different
   2  invalid flags or input, such as different units")]
 pub struct CompareArgs {
-    /// Snapshot, trajectory, field, SEG-Y file, or output directory of a run
+    /// Snapshot, trajectory, field, SEG-Y file, or output directory of a run or survey
     #[arg(value_name = "A")]
     pub first: PathBuf,
     /// Snapshot, trajectory, field, SEG-Y file or output directory to compare it with

@@ -33,6 +33,14 @@ pub fn start() {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
 }
 
+/// Starts the log of the next run of this process. Returns a warning if lines are missing in that of
+/// the run before.
+pub fn restart() -> Option<String> {
+    let warning = warning();
+    start();
+    warning
+}
+
 /// Returns the program and its arguments, quoted for a shell.
 pub fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| quoted_word(&word.to_string_lossy()));

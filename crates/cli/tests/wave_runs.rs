@@ -98,6 +98,127 @@ fn a_linked_folder_of_a_shot_is_refused() {
 }
 
 #[test]
+fn a_replaced_survey_keeps_no_shot_of_the_old_one() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    dir.write("other.toml", SHOTS.replace("shot = 9", "shot = 11"));
+    let run = |case| ["run", case, "--device", "cpu", "--quiet", "--out", "survey"];
+    dir.stdout_of(&run("line.toml"));
+    dir.write("survey/shot-9/notes.txt", "mine");
+    let before = dir.content();
+    assert_eq!(
+        error_of(&dir, &run("other.toml")),
+        "survey/shot-7: the directory contains a run; orrery resume survey/shot-7 continues it, --force replaces it"
+    );
+    assert!(dir.content() == before, "a file has changed");
+    // A shot that the new case does not have is refused too.
+    dir.write("third.toml", SHOTS.replace("shot = 7", "shot = 1").replace("shot = 9", "shot = 2"));
+    assert!(error_of(&dir, &run("third.toml")).starts_with("survey/shot-7: the directory contains a run"));
+
+    dir.stdout_of(&[&run("other.toml")[..], &["--force"]].concat());
+    assert_eq!(dir.list("survey"), ["shot-11", "shot-7", "shot-9", "survey.toml"]);
+    assert_eq!(dir.list("survey/shot-9"), [".lock", "notes.txt"]);
+    std::fs::remove_file(dir.path("survey/shot-9/notes.txt")).unwrap();
+    dir.stdout_of(&[&run("third.toml")[..], &["--force"]].concat());
+    assert_eq!(dir.list("survey"), ["shot-1", "shot-2", "shot-9", "survey.toml"]);
+    // A single run in the folder is replaced as well.
+    dir.run("line.toml", "one", &["wave.shot=9"]);
+    let run = ["run", "line.toml", "--device", "cpu", "--quiet", "--out", "one"];
+    assert!(error_of(&dir, &run).starts_with("one: the directory contains a run"));
+    dir.stdout_of(&[&run[..], &["--force"]].concat());
+    assert_eq!(dir.list("one"), ["shot-7", "shot-9", "survey.toml"]);
+}
+
+#[test]
+fn a_survey_is_resumed_with_its_shots() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    let run = |out| ["run", "line.toml", "--device", "cpu", "--quiet", "--out", out];
+    dir.stdout_of(&run("whole"));
+    dir.stdout_of(&run("survey"));
+    // A shot that was not started.
+    std::fs::remove_dir_all(dir.path("survey/shot-9")).unwrap();
+    let resumed = dir.orrery(&["resume", "survey", "--device", "cpu", "--json", "-"]);
+    let summary: Value = serde_json::from_slice(&resumed.stdout).unwrap();
+    let steps =
+        |key: &str| summary["shots"].as_array().unwrap().iter().map(|shot| shot[key].clone()).collect();
+    assert_eq!((steps("first_step"), steps("step")), (vec![20.into(), 0.into()], vec![20.into(); 2]));
+    for file in ["seismograms.npy", "seismograms.sgy", "conserved.csv", "case.toml"] {
+        let name = format!("shot-9/{file}");
+        assert!(dir.bytes(&format!("survey/{name}")) == dir.bytes(&format!("whole/{name}")), "{name}");
+    }
+
+    // A new end holds for all shots, also for those that are resumed later without it.
+    std::fs::remove_dir_all(dir.path("survey/shot-9")).unwrap();
+    dir.orrery(&["resume", "survey", "--device", "cpu", "--quiet", "--end", "30 ms"]);
+    std::fs::remove_dir_all(dir.path("survey/shot-7")).unwrap();
+    dir.orrery(&["resume", "survey", "--device", "cpu", "--quiet"]);
+    dir.stdout_of(&[&run("longer")[..], &["--set", "time.end=30 ms"]].concat());
+    for shot in [7, 9] {
+        let name = format!("shot-{shot}/seismograms.npy");
+        assert!(dir.bytes(&format!("survey/{name}")) == dir.bytes(&format!("longer/{name}")), "{name}");
+    }
+
+    // Settings that change results are refused, and so is the case of another survey.
+    let error = error_of(&dir, &["resume", "survey", "--set", "wave.velocity=1600"]);
+    assert!(error.contains("wave.velocity") && error.starts_with("survey: "), "{error}");
+    let other = [&run("survey")[..], &["--resume", "--set", "wave.velocity=1600"]].concat();
+    let before = dir.content();
+    assert!(error_of(&dir, &other).contains("wave.velocity"), "{}", error_of(&dir, &other));
+    assert!(dir.content() == before, "a file has changed");
+    std::fs::remove_file(dir.path("survey/survey.toml")).unwrap();
+    assert_eq!(
+        error_of(&dir, &["resume", "survey"]),
+        "survey: a survey without its survey.toml; orrery run CASE --resume continues its shots"
+    );
+}
+
+#[test]
+fn each_shot_has_its_log() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    dir.stdout_of(&["run", "line.toml", "--device", "cpu", "--out", "survey"]);
+    let [first, second] = [7, 9].map(|shot| dir.text(&format!("survey/shot-{shot}/run.log")));
+    for (log, own, other) in [(&first, "shot-7", "shot-9"), (&second, "shot-9", "shot-7")] {
+        assert!(log.lines().next().unwrap().contains("orrery run line.toml"), "{log}");
+        assert!(log.contains(own) && !log.contains(other), "{log}");
+        assert_eq!(log.matches("1230 nodes, 20 steps").count(), 1, "{log}");
+    }
+    assert_eq!(first.lines().count(), second.lines().count(), "{first}{second}");
+}
+
+#[test]
+fn a_survey_is_analysed_and_compared_as_one() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    let run = |out| ["run", "line.toml", "--device", "cpu", "--quiet", "--out", out];
+    dir.stdout_of(&run("a"));
+    dir.stdout_of(&run("b"));
+    dir.stdout_of(&["analyze", "a"]);
+    let traces = dir.text("a/analysis/traces.csv");
+    let shots: Vec<&str> = traces.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+    assert_eq!(shots, ["7", "7", "9", "9"]);
+    let fields = dir.text("a/analysis/fields.csv");
+    assert!(fields.contains("a/shot-7/snapshots/") && fields.contains("a/shot-9/snapshots/"), "{fields}");
+
+    assert!(dir.stdout_of(&["compare", "a", "b"]).ends_with("the runs are equal to the bit\n"));
+    let mut bytes = dir.bytes("b/shot-9/seismograms.npy");
+    *bytes.last_mut().unwrap() ^= 1;
+    dir.write("b/shot-9/seismograms.npy", bytes);
+    let different = dir.orrery(&["compare", "a", "b"]);
+    assert_eq!(different.status.code(), Some(1));
+    std::fs::remove_dir_all(dir.path("b/shot-9")).unwrap();
+    let different = dir.orrery(&["compare", "a", "b"]);
+    assert_eq!(different.status.code(), Some(1));
+    let stdout = String::from_utf8(different.stdout).unwrap();
+    assert!(stdout.contains("b has no such shot"), "{stdout}");
+    assert_eq!(
+        error_of(&dir, &["compare", "a", "b/shot-7"]),
+        "a is a survey but b/shot-7 is one run, expected two surveys or two runs"
+    );
+}
+
+#[test]
 fn snapshots_contain_the_nodes_of_the_case() {
     let dir = TestDir::new();
     dir.write("line.toml", SHOTS);

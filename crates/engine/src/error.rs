@@ -209,6 +209,12 @@ pub enum EngineError {
         /// Path that was given.
         path: PathBuf,
     },
+    /// The folder of a survey has shots of an earlier version, which recorded no case of all shots.
+    #[error(
+        "{}: a survey without its {}; orrery run CASE --resume continues its shots",
+        .0.display(), crate::survey::SURVEY_FILE
+    )]
+    NoSurveyCase(PathBuf),
     /// The output folder cannot be used.
     #[error("{}: cannot be used as output directory: {reason}", path.display())]
     OutputFolder {
@@ -480,6 +486,7 @@ impl EngineError {
             | Self::DifferentSnapshots(_)
             | Self::ContainsRun { .. }
             | Self::NotAFolder { .. }
+            | Self::NoSurveyCase(_)
             | Self::Locked { .. }
             | Self::Claimed { .. }
             | Self::NoCheckpoint { .. }

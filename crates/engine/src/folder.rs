@@ -198,6 +198,23 @@ impl Output {
     }
 }
 
+/// Removes the last files of a run that was cleared, and its folders where they are empty. The
+/// folder is then no longer that of a run.
+pub(crate) fn forget_run(folder: &Path, lock: Lock) -> Result<(), EngineError> {
+    remove_files(&[folder.join(PROVENANCE)]).map_err(EngineError::Output)?;
+    for series in SERIES {
+        let _ = fs::remove_dir(folder.join(series.folder));
+    }
+    drop(lock);
+    // The lock stays where files of the user stay.
+    let is_empty = fs::read_dir(folder)
+        .is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == LOCK)));
+    if is_empty {
+        let _ = fs::remove_file(folder.join(LOCK)).and_then(|()| fs::remove_dir(folder));
+    }
+    Ok(())
+}
+
 /// Checks that no subfolder of a run is a link. Files would be written and removed elsewhere.
 pub(crate) fn check_no_links(folder: &Path) -> Result<(), EngineError> {
     match SERIES.iter().find(|series| is_link(&folder.join(series.folder))) {

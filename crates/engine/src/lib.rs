@@ -61,6 +61,7 @@ mod reporter;
 pub mod run;
 pub mod seismogram_analysis;
 mod simulation;
+pub mod survey;
 pub mod system;
 pub mod team;
 mod trigger;

@@ -112,9 +112,20 @@ pub fn run_or_resume(
     control: &Control,
     report: impl FnMut(RunEvent<'_>) + Send,
 ) -> Result<Summary, EngineError> {
+    run_or_resume_with(case, &Resume { folder, sets: &[], restart_outputs: false }, control, report)
+}
+
+/// Does the same as [`run_or_resume`]. Settings of `run` are ignored, because `case` has them.
+pub fn run_or_resume_with(
+    case: &Case,
+    run: &Resume<'_>,
+    control: &Control,
+    report: impl FnMut(RunEvent<'_>) + Send,
+) -> Result<Summary, EngineError> {
+    let Resume { folder, restart_outputs, .. } = *run;
     rayon::scope(|_| {
         if checkpoint::exists_in(folder) {
-            let run = Resume { folder, sets: &[], restart_outputs: false };
+            let run = Resume { folder, sets: &[], restart_outputs };
             return Run::resume_from_checkpoint(&run, Some(case), control, report)?.finish();
         }
         let output = Output { folder: folder.to_owned(), replace: Replace::WithoutProgress };

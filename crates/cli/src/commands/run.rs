@@ -9,8 +9,8 @@ use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Output, Replace, Summary};
 use orrery_engine::system::Plan;
-use orrery_engine::{EngineError, System, provenance, run as engine_run};
-use orrery_io::{Limits, format_bytes, is_link};
+use orrery_engine::{EngineError, System, provenance, run as engine_run, survey};
+use orrery_io::{Limits, format_bytes};
 use orrery_model::format_count;
 use orrery_particles::settings::StepChoice;
 use serde_json::{Value, json};
@@ -47,60 +47,145 @@ pub fn run(arguments: &RunArgs, leader: &LeadingRank) -> Result<Ending, Failure>
     })?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from("out").join(&case.name));
     let runs = match selected_shots(&case) {
-        Some(shots) => runs_of_shots(&source, &sets, &shots, &folder, &limits)?,
-        None => vec![(case, folder)],
+        Some(shots) => Runs::of_survey(&source, &sets, case, &shots, &folder, &limits)?,
+        None => Runs { runs: vec![(case, folder)], survey: None },
     };
     if arguments.dry_run {
-        let (case, folder) = &runs[0];
+        let (case, folder) = &runs.runs[0];
         print_dry_run(case, folder, leader, &limits)?;
-        if runs.len() > 1 {
-            print_line!("# {} shots, one after another; this is the first one", runs.len());
+        if runs.survey.is_some() {
+            print_line!("# {} shots, one after another; this is the first one", runs.runs.len());
         }
         return Ok(Ending::Done);
     }
-    let [json, timing] = prepare_json(common, arguments.force)?;
-    let replace = if arguments.force { Replace::Any } else { Replace::Nothing };
-    for (_, folder) in runs.iter().filter(|_| runs.len() > 1) {
-        check_is_no_link(folder)?;
-    }
-    if !arguments.resume {
-        for (_, folder) in &runs {
-            Output { folder: folder.clone(), replace }.check_usable().map_err(Failure::from)?;
-        }
-    }
+    let targets = prepare_json(common, arguments.force)?;
+    let start = match (arguments.resume, arguments.force) {
+        (true, _) => Start::Resume { restart_outputs: false },
+        (false, true) => Start::New(Replace::Any),
+        (false, false) => Start::New(Replace::Nothing),
+    };
+    runs.check_usable(start)?;
     // A missing device is an error in the flags, so it is found before anything is printed.
     leader.check_devices()?;
     let control = prepare_control(common, limits, leader)?;
-    let (mut summaries, mut timings) = (Vec::new(), Vec::new());
-    let mut ending = Ending::Done;
-    for (case, folder) in &runs {
-        print_case(case, folder);
-        let mut progress = Progress::new(common.quiet).with_units(case.units);
-        let outcome = if arguments.resume {
-            engine_run::run_or_resume(case, folder, &control, |event| progress.print_event(&event))
-        } else {
-            let output = Output { folder: folder.clone(), replace };
-            engine_run::run(case, &output, &control, |event| progress.print_event(&event))
+    runs.execute(start, &control, common, targets)
+}
+
+/// How runs start.
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    /// From the beginning.
+    New(Replace),
+    /// From their checkpoints, or from the beginning where there is none.
+    Resume { restart_outputs: bool },
+}
+
+/// The runs of a command, one after another.
+struct Runs {
+    /// The case of each run, and its folder.
+    runs: Vec<(Case, PathBuf)>,
+    /// The case of all shots and the folder of the survey, if the runs are shots.
+    survey: Option<(Case, PathBuf)>,
+}
+
+impl Runs {
+    /// Returns the runs of the shots of `case`, in folders below `folder`.
+    fn of_survey(
+        source: &CaseSource,
+        sets: &[String],
+        case: Case,
+        shots: &[u64],
+        folder: &Path,
+        limits: &Limits,
+    ) -> Result<Self, Failure> {
+        let run_of = |shot: &u64| {
+            let sets = [sets, &[format!("wave.shot={shot}")]].concat();
+            let case = Case::load_within(source, &sets, Some(limits.memory))?;
+            Ok((case, survey::shot_folder(folder, *shot)))
         };
-        progress.finish();
-        let summary = outcome?;
-        ending = print_end(&summary, folder);
-        summaries.push(summary_json(&summary, folder));
-        timings.push(timing_json(&summary));
-        if ending == Ending::Stopped {
-            if runs.len() > 1 {
-                eprint_line!("compute the other shots with the same command and --resume");
-            }
-            break;
-        }
+        let runs = shots.iter().map(run_of).collect::<Result<_, Failure>>()?;
+        Ok(Self { runs, survey: Some((case, folder.to_owned())) })
     }
-    let of_runs = |mut values: Vec<Value>| match values.len() {
-        1 if runs.len() == 1 => values.remove(0),
-        _ => json!({ "shots": values }),
+
+    /// Checks that the folders may be used. Writes nothing.
+    fn check_usable(&self, start: Start) -> Result<(), Failure> {
+        match (&self.survey, start) {
+            (Some((case, folder)), Start::New(replace)) => survey::check_usable(folder, case, replace)?,
+            (Some((case, folder)), Start::Resume { .. }) => {
+                survey::check_no_links(folder, &selected_shots(case).unwrap_or_default())?;
+            }
+            (None, Start::New(replace)) => {
+                for (_, folder) in &self.runs {
+                    Output { folder: folder.clone(), replace }.check_usable()?;
+                }
+            }
+            (None, Start::Resume { .. }) => {}
+        }
+        Ok(())
+    }
+
+    /// Executes the runs and writes their summaries and times.
+    fn execute(
+        &self,
+        start: Start,
+        control: &Control,
+        common: &CommonRunArgs,
+        [json, timing]: [JsonTarget<'_>; 2],
+    ) -> Result<Ending, Failure> {
+        if let Some((case, folder)) = &self.survey {
+            if let Start::New(Replace::Any) = start {
+                survey::clear(folder, control.ignores_claims)?;
+            }
+            survey::record_case(folder, case)?;
+        }
+        let (mut summaries, mut timings) = (Vec::new(), Vec::new());
+        let mut ending = Ending::Done;
+        for (index, (case, folder)) in self.runs.iter().enumerate() {
+            // Each shot has its log.
+            if let Some(warning) = (index > 0).then(log::restart).flatten() {
+                eprint_line!("{warning}");
+            }
+            print_case(case, folder);
+            let summary = execute_run(case, folder, start, control, common)?;
+            let whole = self.survey.as_ref().map_or(folder, |(_, survey)| survey);
+            ending = print_end(&summary, folder, whole);
+            summaries.push(summary_json(&summary, folder));
+            timings.push(timing_json(&summary));
+            if ending == Ending::Stopped {
+                break;
+            }
+        }
+        let of_runs = |mut values: Vec<Value>| match self.survey {
+            None => values.remove(0),
+            Some(_) => json!({ "shots": values }),
+        };
+        json.write(|| of_runs(summaries))?;
+        timing.write(|| of_runs(timings))?;
+        Ok(ending)
+    }
+}
+
+/// Executes one run.
+fn execute_run(
+    case: &Case,
+    folder: &Path,
+    start: Start,
+    control: &Control,
+    common: &CommonRunArgs,
+) -> Result<Summary, Failure> {
+    let mut progress = Progress::new(common.quiet).with_units(case.units);
+    let outcome = match start {
+        Start::New(replace) => {
+            let output = Output { folder: folder.to_owned(), replace };
+            engine_run::run(case, &output, control, |event| progress.print_event(&event))
+        }
+        Start::Resume { restart_outputs } => {
+            let run = engine_run::Resume { folder, sets: &[], restart_outputs };
+            engine_run::run_or_resume_with(case, &run, control, |event| progress.print_event(&event))
+        }
     };
-    json.write(|| of_runs(summaries))?;
-    timing.write(|| of_runs(timings))?;
-    Ok(ending)
+    progress.finish();
+    Ok(outcome?)
 }
 
 /// Returns the shots of a case of waves that has several and selects none of them.
@@ -109,58 +194,63 @@ fn selected_shots(case: &Case) -> Option<Vec<u64>> {
     Some(wave.shots())
 }
 
-/// Refuses a link in the place of the folder of a shot. The folder of a survey may be a link.
-fn check_is_no_link(folder: &Path) -> Result<(), Failure> {
-    if !is_link(folder) {
-        return Ok(());
-    }
-    let reason = "it is a symbolic link, expected a directory or nothing".to_owned();
-    Err(EngineError::OutputFolder { path: folder.to_owned(), reason }.into())
-}
-
-/// Returns the case of each shot with the folder of its run, which is below `folder`.
-fn runs_of_shots(
-    source: &CaseSource,
-    sets: &[String],
-    shots: &[u64],
-    folder: &Path,
-    limits: &Limits,
-) -> Result<Vec<(Case, PathBuf)>, Failure> {
-    let run_of = |shot: &u64| {
-        let sets = [sets, &[format!("wave.shot={shot}")]].concat();
-        let case = Case::load_within(source, &sets, Some(limits.memory))?;
-        Ok((case, folder.join(format!("shot-{shot}"))))
-    };
-    shots.iter().map(run_of).collect()
-}
-
-/// Resumes a run.
-pub fn resume(arguments: &ResumeArgs, leader: &LeadingRank) -> Result<Ending, Failure> {
+/// Resumes the shots of a survey, and starts those that were not started.
+fn resume_survey(arguments: &ResumeArgs, leader: &LeadingRank) -> Result<Ending, Failure> {
     let (folder, common) = (&arguments.folder, &arguments.common);
-    let [json, timing] = prepare_json(common, arguments.force)?;
+    let limits = common.memory.limits();
+    let targets = prepare_json(common, arguments.force)?;
+    let sets = resume_sets(arguments)?;
     super::use_threads(leader.threads)?;
-    let control = prepare_control(common, common.memory.limits(), leader)?;
-    let mut progress = Progress::new(common.quiet);
+    let source = survey::resumed_source(folder, &sets).map_err(|error| name_end_flag(error, arguments))?;
+    let case = Case::load_within(&source, &sets, Some(limits.memory))?;
+    let shots = selected_shots(&case).unwrap_or_default();
+    let runs = Runs::of_survey(&source, &sets, case, &shots, folder, &limits)?;
+    let start = Start::Resume { restart_outputs: arguments.force };
+    runs.check_usable(start)?;
+    leader.check_devices()?;
+    let control = prepare_control(common, limits, leader)?;
+    runs.execute(start, &control, common, targets)
+}
+
+/// Returns the settings of `--set` and `--end`.
+fn resume_sets(arguments: &ResumeArgs) -> Result<Vec<String>, Failure> {
     let mut sets = arguments.set.clone();
     if let Some(end) = &arguments.end {
         super::add_flag(&mut sets, "--end", "time.end", end)?;
     }
+    Ok(sets)
+}
+
+/// Names the flag `--end` in an error about its value.
+fn name_end_flag(error: EngineError, arguments: &ResumeArgs) -> EngineError {
+    match error {
+        EngineError::Case(error) => {
+            let flag = arguments.end.as_ref().map(|end| format!("--end {end}"));
+            EngineError::Case(name_flag(error, arguments.set.len(), flag))
+        }
+        error => error,
+    }
+}
+
+/// Resumes a run or a survey.
+pub fn resume(arguments: &ResumeArgs, leader: &LeadingRank) -> Result<Ending, Failure> {
+    let (folder, common) = (&arguments.folder, &arguments.common);
+    if survey::is_survey(folder) {
+        return resume_survey(arguments, leader);
+    }
+    let [json, timing] = prepare_json(common, arguments.force)?;
+    super::use_threads(leader.threads)?;
+    let control = prepare_control(common, common.memory.limits(), leader)?;
+    let mut progress = Progress::new(common.quiet);
+    let sets = resume_sets(arguments)?;
     let run = engine_run::Resume { folder, sets: &sets, restart_outputs: arguments.force };
-    let outcome =
-        engine_run::resume(&run, &control, |event| progress.print_event(&event)).map_err(
-            |error| match error {
-                EngineError::Case(error) => {
-                    let flag = arguments.end.as_ref().map(|end| format!("--end {end}"));
-                    EngineError::Case(name_flag(error, arguments.set.len(), flag))
-                }
-                error => error,
-            },
-        );
+    let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event))
+        .map_err(|error| name_end_flag(error, arguments));
     progress.finish();
     let summary = outcome?;
     json.write(|| summary_json(&summary, folder))?;
     timing.write(|| timing_json(&summary))?;
-    Ok(print_end(&summary, folder))
+    Ok(print_end(&summary, folder, folder))
 }
 
 /// Checks the targets of `--json` and `--timing`, see [`JsonTarget::prepare`]. Refuses the same
@@ -222,8 +312,9 @@ fn print_case(case: &Case, folder: &Path) {
     print_line!("{precision} precision, output in {}", folder.display());
 }
 
-/// Prints the summary of a finished run, or how to resume a stopped one.
-fn print_end(summary: &Summary, folder: &Path) -> Ending {
+/// Prints the summary of a finished run, or how to resume a stopped one. `whole` is the folder of its
+/// survey, or its folder.
+fn print_end(summary: &Summary, folder: &Path, whole: &Path) -> Ending {
     let Some((reason, checkpoint)) = &summary.stopped else {
         print_summary(summary, folder);
         return Ending::Done;
@@ -234,7 +325,7 @@ fn print_end(summary: &Summary, folder: &Path) -> Ending {
         StopReason::WallTime => "at the wall-time limit",
     };
     eprint_line!("stopped after step {}, {cause}; checkpoint: {}", summary.step, checkpoint.display());
-    eprint_line!("resume with: orrery resume {}", shell_quoted(folder));
+    eprint_line!("resume with: orrery resume {}", shell_quoted(whole));
     Ending::Stopped
 }
 

@@ -12,6 +12,7 @@ use orrery_engine::gravity::analysis::{self, Analysis, FRACTIONS, Row, SpeciesRo
 use orrery_engine::gravity::schema;
 use orrery_engine::provenance::species_name;
 use orrery_engine::seismogram_analysis::{TraceRow, analyze_seismograms};
+use orrery_engine::survey;
 use orrery_engine::system::column_header;
 use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_io::{IoError, Limits, SegyFile, is_link, read_segy, write_file_atomically};
@@ -46,11 +47,24 @@ pub fn analyze(arguments: &AnalyzeArgs) -> Result<(), Failure> {
         let expected = "expected a directory or nothing; --output DIR writes elsewhere";
         return Err(Failure::Usage(format!("{}: is a symbolic link, {expected}", folder.display())));
     }
-    match list_snapshots(paths)? {
+    let runs = runs_of(paths);
+    match list_snapshots(&runs)? {
         SnapshotFiles::Bodies(files) => analyze_bodies(arguments, &files, folder.as_deref()),
-        SnapshotFiles::Fields(files) => analyze_field_files(arguments, &files, folder.as_deref()),
+        SnapshotFiles::Fields(files) => analyze_field_files(arguments, &runs, &files, folder.as_deref()),
         SnapshotFiles::Segy(files) => analyze_segy_files(arguments, &files, folder.as_deref()),
     }
+}
+
+/// Returns `paths` with the shots of each survey in its place. A survey without shots stays.
+fn runs_of(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let expand = |path: &PathBuf| {
+        let shots = if survey::is_survey(path) { survey::list_shots(path) } else { Vec::new() };
+        if shots.is_empty() {
+            return vec![path.clone()];
+        }
+        shots.into_iter().map(|(_, shot)| shot).collect()
+    };
+    paths.iter().flat_map(expand).collect()
 }
 
 fn analyze_bodies(arguments: &AnalyzeArgs, files: &[PathBuf], folder: Option<&Path>) -> Result<(), Failure> {
@@ -80,17 +94,16 @@ fn analyze_bodies(arguments: &AnalyzeArgs, files: &[PathBuf], folder: Option<&Pa
 
 fn analyze_field_files(
     arguments: &AnalyzeArgs,
+    runs: &[PathBuf],
     files: &[PathBuf],
     folder: Option<&Path>,
 ) -> Result<(), Failure> {
     refuse_softening(arguments, &files[0], "is a field")?;
     let limits = arguments.memory.limits();
     // A run of waves has the fields and, in SI units, the seismograms.
-    let seismograms = match arguments.paths.as_slice() {
-        [run] => Some(run.join(RUN_SEISMOGRAMS)).filter(|path| run.is_dir() && path.is_file()),
-        _ => None,
-    };
-    let seismograms: Vec<PathBuf> = seismograms.into_iter().collect();
+    let runs = if arguments.paths.len() == 1 { runs } else { &[] };
+    let of_run = |run: &PathBuf| Some(run.join(RUN_SEISMOGRAMS)).filter(|path| path.is_file());
+    let seismograms: Vec<PathBuf> = runs.iter().filter_map(of_run).collect();
     check_new_files(folder, &fields::FILES, arguments)?;
     if !seismograms.is_empty() {
         check_new_files(folder, &seismograms::FILES, arguments)?;

@@ -46,7 +46,7 @@ pub fn compare(arguments: &CompareArgs) -> Result<Ending, Failure> {
     let json = arguments.json.prepare()?;
     let parts = match (a.is_dir(), b.is_dir()) {
         (false, false) => vec![compare_files(a, b, &rules)?],
-        (true, true) => runs::compare_runs(a, b, &rules)?,
+        (true, true) => runs::compare_folders(a, b, &rules)?,
         (is_run, _) => {
             let kind = |is_dir: bool| if is_dir { "the directory of a run" } else { "a file" };
             return Err(Failure::Usage(format!(

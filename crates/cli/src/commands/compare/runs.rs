@@ -1,10 +1,11 @@
 //! Differences between the files of two runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use orrery_engine::EngineError;
 use orrery_engine::gravity::analysis::snapshots_in;
+use orrery_engine::survey;
 use orrery_io::{FieldFormat, IoError};
 
 use super::fluids::TRAJECTORIES;
@@ -20,8 +21,47 @@ fn has_table(folder: &Path) -> bool {
     TABLES[..2].iter().any(|table| folder.join(table).exists())
 }
 
+/// Compares the files of two runs, or those of each shot of two surveys.
+pub fn compare_folders(a: &Path, b: &Path, rules: &Rules) -> Result<Vec<Comparison>, Failure> {
+    match (survey::is_survey(a), survey::is_survey(b)) {
+        (false, false) => compare_runs(a, b, rules),
+        (true, true) => compare_surveys(a, b, rules),
+        (is_survey, _) => {
+            let kind = |is_survey: bool| if is_survey { "a survey" } else { "one run" };
+            let [a, b] = [(a, is_survey), (b, !is_survey)]
+                .map(|(path, is_survey)| format!("{} is {}", path.display(), kind(is_survey)));
+            Err(Failure::Usage(format!("{a} but {b}, expected two surveys or two runs")))
+        }
+    }
+}
+
+fn compare_surveys(a: &Path, b: &Path, rules: &Rules) -> Result<Vec<Comparison>, Failure> {
+    let shots_of = |survey| survey::list_shots(survey).into_iter().collect::<BTreeMap<u64, PathBuf>>();
+    let (a_shots, b_shots) = (shots_of(a), shots_of(b));
+    if a_shots.is_empty() && b_shots.is_empty() {
+        let [a, b] = [a, b].map(Path::display);
+        return Err(Failure::Usage(format!(
+            "{a} and {b} have no shots, expected surveys that were computed"
+        )));
+    }
+    let mut parts = Vec::new();
+    for shot in a_shots.keys().chain(b_shots.keys()).collect::<BTreeSet<_>>() {
+        match (a_shots.get(shot), b_shots.get(shot)) {
+            (Some(a_shot), Some(b_shot)) => parts.extend(compare_runs(a_shot, b_shot, rules)?),
+            (Some(a_shot), None) => {
+                parts.push(not_compared(a_shot, format!("{} has no such shot", b.display())))
+            }
+            (None, Some(b_shot)) => {
+                parts.push(not_compared(b_shot, format!("{} has no such shot", a.display())))
+            }
+            (None, None) => {}
+        }
+    }
+    Ok(parts)
+}
+
 /// Compares the files of two runs.
-pub fn compare_runs(a: &Path, b: &Path, rules: &Rules) -> Result<Vec<Comparison>, Failure> {
+fn compare_runs(a: &Path, b: &Path, rules: &Rules) -> Result<Vec<Comparison>, Failure> {
     let (a_files, b_files) = (files_by_name(a)?, files_by_name(b)?);
     let mut parts = Vec::new();
     for (name, path) in &a_files {
