@@ -9,7 +9,7 @@ mod values;
 mod window;
 
 pub use devices::RunDevices;
-pub use files::{ConvertArgs, InfoArgs};
+pub use files::{CheckArgs, ConvertArgs, InfoArgs};
 pub use lab::{
     BenchArgs, BenchCase, DevicesArgs, LadderArgs, OccupancyArgs, RunCase, SelftestArgs, TuneArgs,
     TunedSolver,
@@ -58,6 +58,8 @@ pub enum Command {
     Run(RunArgs),
     /// Resume a run from its newest intact checkpoint, or extend it
     Resume(ResumeArgs),
+    /// Compare the files of a run with their recorded lengths and hashes
+    Check(CheckArgs),
     /// List the presets (built-in cases)
     Presets,
     /// Write the case file of a preset, to edit and run

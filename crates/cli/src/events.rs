@@ -5,7 +5,7 @@ use std::path::Path;
 use orrery_engine::System;
 use orrery_engine::case::{Case, OnDrift, available_memory};
 use orrery_engine::control::RunEvent;
-use orrery_io::format_bytes;
+use orrery_io::{MANIFEST_FILE, format_bytes};
 use orrery_lab::format::format_seconds;
 use orrery_model::{format_count, short_number};
 use orrery_particles::settings::StepChoice;
@@ -57,6 +57,16 @@ pub fn describe(event: &RunEvent<'_>) -> Option<(Importance, String)> {
             (importance, format!("checkpoint after step {step}: {path}, written in {seconds}"))
         }
         RunEvent::StorageRecovered => (Warning, "storage works again, the run continues".to_owned()),
+        RunEvent::NoManifest { folder } => {
+            let manifest = folder.join(MANIFEST_FILE);
+            let text = "the run has no manifest, so its earlier files are not checked; one is started";
+            (Notice, format!("{}: {text}", manifest.display()))
+        }
+        RunEvent::FilesNotRead { folder, count, bytes } => {
+            let count = format_count(*count as u64, "file", "files");
+            let (bytes, folder) = (format_bytes(*bytes), shell_quoted(folder));
+            (Notice, format!("{count} ({bytes}) compared by length only; orrery check {folder} reads all"))
+        }
         RunEvent::WaitingForStorage { error, pause } => {
             let pause = format_duration(pause.as_secs_f64());
             (Warning, format!("waiting: {error}; next attempt in {pause}"))
@@ -106,6 +116,12 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
              if this run is killed, the next one on another computer needs --no-lock"
                 .to_owned()
         }
+        RunEvent::FileDiffers { path, problem } => format!("{}: {problem}", path.display()),
+        RunEvent::MoreFilesDiffer { folder, count } => format!(
+            "{} more differ; orrery check {} lists them",
+            format_count(*count as u64, "file", "files"),
+            shell_quoted(folder)
+        ),
         RunEvent::MissingFiles { path, count: 1 } => {
             format!("{}: this output file of the run is missing; it is not written again", path.display())
         }
@@ -141,6 +157,8 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
         | RunEvent::EndChanged { .. }
         | RunEvent::Resumed { .. }
         | RunEvent::CheckpointWritten { .. }
+        | RunEvent::NoManifest { .. }
+        | RunEvent::FilesNotRead { .. }
         | RunEvent::StorageRecovered
         | RunEvent::WaitingForStorage { .. } => return None,
     })

@@ -35,6 +35,7 @@ fn a_preset_of_a_fluid_writes_all_output_files() {
         "checkpoints",
         "diffusion.csv",
         "images",
+        "manifest.txt",
         "msd.csv",
         "msd.png",
         "msd.svg",

@@ -41,6 +41,7 @@ fn a_preset_of_a_field_writes_all_output_files() {
         "checkpoints",
         "conserved.csv",
         "images",
+        "manifest.txt",
         "provenance.txt",
         "run.log",
         "snapshots",

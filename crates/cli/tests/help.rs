@@ -5,6 +5,7 @@ use crate::common::{TestDir, text};
 const COMMANDS: [&str; 20] = [
     "run",
     "resume",
+    "check",
     "presets",
     "init",
     "schema",

@@ -4,6 +4,7 @@ mod bench_fields;
 mod bench_fluids;
 mod bench_runs;
 mod bench_scaling;
+mod check;
 mod common;
 mod compare_trajectories;
 mod devices;

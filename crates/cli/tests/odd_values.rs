@@ -139,16 +139,18 @@ fn removed_parts_of_a_run_are_reported() {
     let output = dir.orrery(&["resume", "out", "--quiet", "--force", "--end", "0.75"]);
     assert_eq!(
         text(&output.stderr),
-        "warning: out/conserved.csv: restarted\n\
-         warning: out/snapshots/snapshot_000.hdf5: this output file of the run is missing; it is not written again\n"
+        "warning: out/snapshots/snapshot_000.hdf5: missing; it is not written again\n\
+         warning: out/conserved.csv: restarted\n"
     );
     dir.run("pair.toml", "images", &sets);
     std::fs::remove_dir_all(dir.path("images/images")).unwrap();
     dir.write("images/images", "");
     let output = dir.orrery(&["resume", "images", "--quiet", "--end", "0.75"]);
     let stderr = text(&output.stderr);
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines[0], "warning: images/images/image_0000.png: missing; it is not written again");
     let expected = "error: images/images: it is not a directory, expected a directory or nothing";
-    assert!(stderr.starts_with(expected) && stderr.lines().count() == 1, "{stderr}");
+    assert!(lines[1].starts_with(expected) && lines.len() == 2, "{stderr}");
     std::os::unix::fs::symlink("nowhere", dir.path("dangling")).unwrap();
     let error = error_of(&dir, &["run", "pair.toml", "--quiet", "--out", "dangling"]);
     assert!(error.ends_with("it is not a directory, expected a directory or nothing\n"), "{error}");

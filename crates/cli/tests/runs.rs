@@ -28,6 +28,7 @@ fn a_preset_writes_all_output_files() {
         "energy.png",
         "energy.svg",
         "images",
+        "manifest.txt",
         "provenance.txt",
         "run.log",
         "snapshots",

@@ -206,7 +206,35 @@ pub enum RunEvent<'a> {
     /// The file system has no locks. A file of the run prevents a second run in the same folder, and
     /// stays if the run is killed.
     NoFileLocks,
-    /// Files that the run wrote earlier are missing.
+    /// A file of the run differs from its record in the manifest.
+    FileDiffers {
+        /// Path of the file.
+        path: &'a Path,
+        /// The difference in words.
+        problem: &'a str,
+    },
+    /// More files differ than were reported.
+    MoreFilesDiffer {
+        /// Folder of the run.
+        folder: &'a Path,
+        /// Number of further files.
+        count: usize,
+    },
+    /// Of some files only the length was compared, because reading them would take long.
+    FilesNotRead {
+        /// Folder of the run.
+        folder: &'a Path,
+        /// Number of these files.
+        count: usize,
+        /// Bytes of these files.
+        bytes: u64,
+    },
+    /// An earlier version of the program wrote the run without a manifest.
+    NoManifest {
+        /// Folder of the run.
+        folder: &'a Path,
+    },
+    /// Files that a run without a manifest wrote earlier are missing.
     MissingFiles {
         /// Path of the first one.
         path: &'a Path,

@@ -13,13 +13,15 @@ pub(crate) fn lacks_ffmpeg(case: &Case) -> bool {
     case.image.animation == AnimationFormat::Mp4 && find_ffmpeg().is_none()
 }
 
-/// Writes the film of a finished run, if the case asks for it and ffmpeg is installed.
-pub(crate) fn write_film(case: &Case, folder: &Path) -> Result<(), EngineError> {
+/// Writes the film of a finished run, if the case asks for it and ffmpeg is installed. Returns true if
+/// it did.
+pub(crate) fn write_film(case: &Case, folder: &Path) -> Result<bool, EngineError> {
     if case.image.animation != AnimationFormat::Mp4 {
-        return Ok(());
+        return Ok(false);
     }
-    let Some(ffmpeg) = find_ffmpeg() else { return Ok(()) };
+    let Some(ffmpeg) = find_ffmpeg() else { return Ok(false) };
     let frames = IMAGES.list_files(folder).len();
     let pattern = format!("{}/{}%04d.png", IMAGES.folder, IMAGES.prefix);
-    Ok(write_mp4(&ffmpeg, folder, &pattern, frames, case.image.frames_per_second, FILM)?)
+    write_mp4(&ffmpeg, folder, &pattern, frames, case.image.frames_per_second, FILM)?;
+    Ok(true)
 }

@@ -9,7 +9,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use orrery_io::{
-    Fault, Format, IoError, is_link, make_folder, read_small_text, remove_files, write_file_atomically,
+    Fault, Format, IoError, MANIFEST_FILE, is_link, make_folder, read_small_text, remove_files,
+    write_file_atomically,
 };
 
 use self::lock::{CLAIM, LOCK};
@@ -79,7 +80,7 @@ fn plot_files() -> impl Iterator<Item = String> {
 
 /// Returns the names of the files of a run that are not numbered, without `PROVENANCE`.
 fn run_files() -> impl Iterator<Item = String> {
-    let others = [CASE, ANIMATION, FILM, LOG_FILE]
+    let others = [CASE, MANIFEST_FILE, ANIMATION, FILM, LOG_FILE]
         .into_iter()
         .chain(TABLES)
         .chain(POST_MORTEMS)

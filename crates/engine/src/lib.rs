@@ -54,6 +54,7 @@ pub mod heat;
 mod host_memory;
 mod identity;
 pub mod input_files;
+pub mod integrity;
 mod observers;
 mod pipeline;
 pub mod provenance;

@@ -23,7 +23,7 @@ use crate::checkpoint::{self, Checkpoints, StateBeforeEnd};
 use crate::control::{Control, RunEvent, StopReason};
 use crate::error::EngineError;
 use crate::film;
-use crate::folder::Lock;
+use crate::folder::{FILM, Lock};
 use crate::observers::{Observer, Observers};
 use crate::reporter::Reporter;
 use crate::simulation::{Moment, Simulation};
@@ -303,7 +303,8 @@ impl<'a> Run<'a> {
                 let timer = self.reporter.start_timer();
                 let finished = self.reporter.retry(|_| {
                     self.observers.finish()?;
-                    moment.system.draw_results(&self.folder, moment.stamp())
+                    moment.system.draw_results(&self.folder, moment.stamp())?;
+                    self.observers.sync_manifest().map(drop)
                 });
                 self.reporter.count_plots(timer);
                 drained.and(finished)
@@ -318,7 +319,10 @@ impl<'a> Run<'a> {
         }
         if stopped.is_none() {
             // The run is complete without the film, and its images exist.
-            if let Err(error) = film::write_film(&self.case, &self.folder) {
+            let written = film::write_film(&self.case, &self.folder).and_then(|is_written| {
+                if is_written { self.observers.list_existing_file(FILM) } else { Ok(()) }
+            });
+            if let Err(error) = written {
                 self.reporter.report(RunEvent::OutputFailed(&error));
             }
         }

@@ -11,6 +11,7 @@ mod heat_cases;
 mod heat_odd_values;
 mod hostile_checkpoints;
 mod initial_conditions;
+mod integrity;
 mod large_steps;
 mod reference;
 mod reliability;

@@ -514,12 +514,12 @@ fn missing_snapshots_are_reported() {
         fs::remove_file(parent.join(name)).unwrap();
         let mut reports = Vec::new();
         let outcome = resume_run(&folder, false, &Control::default(), |event| {
-            if let RunEvent::MissingFiles { path, count } = event {
-                reports.push((path.file_name().unwrap().to_owned(), count));
+            if let RunEvent::FileDiffers { path, problem } = event {
+                reports.push((path.file_name().unwrap().to_owned(), problem.to_owned()));
             }
         });
         assert_eq!(outcome.unwrap().step, 12);
-        assert_eq!(reports, [(name.into(), 1)]);
+        assert_eq!(reports, [(name.into(), "missing; it is not written again".to_owned())]);
     }
 }
 

@@ -21,6 +21,7 @@ mod gadget;
 mod hashed;
 mod hdf5;
 mod limits;
+mod manifest;
 mod metered;
 mod npy;
 mod npy_header;
@@ -51,6 +52,7 @@ pub use fluid::{
 };
 pub use hashed::hash_file;
 pub use limits::{Limits, format_bytes};
+pub use manifest::{FileProblem, FileRecord, MANIFEST_FILE, Manifest, ManifestContent, read_manifest};
 pub use npz::{NpzArray, write_npz_arrays};
 pub use regular::{has_other_names, is_link, open_unlinked, read_small_file, read_small_text, read_text};
 pub use segy::{
@@ -63,5 +65,5 @@ pub use snapshot::{
 };
 pub use storage::{
     AppendFile, Mark, StorageError, WriteStage, check_writable, copy_file_atomically, make_folder,
-    remove_files, write_file_atomically,
+    remove_files, write_file_atomically, write_unlisted_file,
 };

@@ -10,6 +10,7 @@ mod gadget_binary;
 mod hdf5_files;
 mod hostile;
 mod image_data;
+mod manifest;
 mod python_readers;
 mod round_trip;
 mod segy;

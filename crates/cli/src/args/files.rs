@@ -22,6 +22,18 @@ pub struct InfoArgs {
     pub memory: MemoryArgs,
 }
 
+/// Flags of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit status 0: all files are intact. 1: at least one differs. Each different file is one line.")]
+pub struct CheckArgs {
+    /// Output directories of runs, or of shots. Nothing is written to them
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
 /// Flags of `convert`.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -8,7 +8,7 @@ pub type Table = &'static [(&'static str, &'static str)];
 /// Exit statuses of all commands.
 pub const EXIT_STATUS: Table = &[
     ("0", "success"),
-    ("1", "the run or the machine failed, or orrery compare found differences"),
+    ("1", "the run or the machine failed, or orrery compare or orrery check found differences"),
     ("2", "invalid flags or input, nothing was written"),
     ("3", "run stopped by a signal or --wall-time, with a checkpoint to resume"),
     ("130", "run ended by a second SIGINT"),
@@ -39,6 +39,7 @@ pub const FILES: Table = &[
     ("out/NAME/case.toml", "the case with all defaults written out"),
     ("out/NAME/start.hdf5", "copy of the file of bodies, with output.keep_start; or .xyz, .npz, .gadget"),
     ("out/NAME/provenance.txt", "version, commit, seed, device and precision of the run"),
+    ("out/NAME/manifest.txt", "length and hash of every finished file, for orrery check"),
     ("out/NAME/run.log", "all messages of orrery run and orrery resume, with UTC time stamps"),
     ("out/NAME/conserved.csv", "energies, momentum and angular momentum over time"),
     ("out/NAME/thermo.csv", "temperature, energies and pressure of a fluid over time"),

@@ -3,6 +3,7 @@
 mod accuracy;
 mod analyze;
 mod bench;
+mod check;
 mod compare;
 pub use compare::Tolerance;
 mod devices;
@@ -38,7 +39,7 @@ use crate::ranks::LeadingRank;
 pub enum Ending {
     /// The command is complete.
     Done,
-    /// `compare` found differences.
+    /// `compare` or `check` found differences.
     Different,
     /// A run was stopped by a signal or its wall-time limit. Its checkpoint can be resumed.
     Stopped,
@@ -58,9 +59,10 @@ impl Ending {
 /// Executes the command that the flags select, on rank 0.
 pub fn execute(arguments: &Arguments, leader: &LeadingRank) -> Result<Ending, Failure> {
     let done = match &arguments.command {
-        // Only these three commands have other endings than success.
+        // Only these four commands have other endings than success.
         Command::Run(arguments) => return run::run(arguments, leader),
         Command::Resume(arguments) => return run::resume(arguments, leader),
+        Command::Check(arguments) => return check::check(arguments),
         Command::Compare(arguments) => return compare::compare(arguments),
         Command::Presets => {
             presets::list_presets();

@@ -242,6 +242,9 @@ impl Trial<'_> {
         if stderr.contains("damaged") {
             return Err(format!("a checkpoint was damaged: {stderr}"));
         }
+        if stderr.contains("it is not written again") || stderr.contains("not checked") {
+            return Err(format!("a file differs from the manifest: {stderr}"));
+        }
         match first_difference(&self.content(), &self.scenario.expected) {
             None => Ok(resumed_step(&stderr)),
             Some(difference) => Err(format!("resumed, but {difference}")),

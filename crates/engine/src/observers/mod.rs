@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use orrery_io::Block;
+use orrery_io::{Block, MANIFEST_FILE, Manifest, Mark};
 use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +107,7 @@ pub struct Observers<'a> {
     schedules: Vec<Schedule>,
     /// Jobs of the built-in observers.
     pipeline: Pipeline,
+    manifest: Manifest,
     /// Time in which table, snapshots, images and all other observers read the state.
     read_times: [Duration; BUILT_IN + 1],
 }
@@ -127,9 +128,47 @@ pub struct State {
     pictures: pictures::State,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     structure: Option<structure::State>,
+    /// State of the manifest. Earlier versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    manifest: Option<Mark>,
+}
+
+/// Opens the manifest of a resumed run at its state in the checkpoint. A run without one gets a new
+/// one. If it was changed, it is set aside and restarted, and `report` is called.
+pub(crate) fn reopen_manifest(
+    folder: &Path,
+    state: &State,
+    report: &mut dyn FnMut(RunEvent<'_>),
+) -> Result<Manifest, EngineError> {
+    let Some(mark) = &state.manifest else { return Ok(Manifest::start(folder)) };
+    match Manifest::resume(folder, mark).map_err(EngineError::Output) {
+        Err(error) if error.is_changed_file() => {
+            set_aside_changed(&folder.join(MANIFEST_FILE), report);
+            Ok(Manifest::start(folder))
+        }
+        outcome => outcome,
+    }
 }
 
 impl State {
+    /// Returns the state of the manifest.
+    pub fn manifest(&self) -> Option<&Mark> {
+        self.manifest.as_ref()
+    }
+
+    /// Returns the files that grow or that every checkpoint replaces: name, state, and length of a
+    /// trailer after the recorded bytes. `schema` is that of the table.
+    pub fn growing_files(&self, schema: &Schema) -> Vec<(String, Mark, u64)> {
+        let trailer = orrery_io::picture::GIF_TRAILER_BYTES;
+        let mut files = vec![
+            (schema.file.to_owned(), self.table.file.clone(), 0),
+            (ANIMATION.to_owned(), self.pictures.animation.file.clone(), trailer),
+        ];
+        let tables = self.structure.iter().flat_map(|structure| structure.tables());
+        files.extend(tables.map(|(name, mark)| (name, mark, 0)));
+        files
+    }
+
     /// Returns an error if the table of the schema or the animation were changed after this state
     /// was stored.
     pub fn check_files(&self, folder: &Path, schema: &Schema) -> Result<(), EngineError> {
@@ -203,6 +242,7 @@ impl<'a> Observers<'a> {
         system: &System,
         folder: &Path,
         provenance: &[(String, String)],
+        manifest: Manifest,
     ) -> Result<Self, EngineError> {
         let schedule = |every| {
             let mut trigger = Trigger::new(every);
@@ -221,6 +261,7 @@ impl<'a> Observers<'a> {
                 .map(schedule)
                 .collect(),
             pipeline: new_pipeline(),
+            manifest,
             read_times: [Duration::ZERO; BUILT_IN + 1],
         })
     }
@@ -232,7 +273,7 @@ impl<'a> Observers<'a> {
         system: &System,
         folder: &Path,
         provenance: &[(String, String)],
-        (state, blocks): (&State, &mut Blocks),
+        (state, blocks, manifest): (&State, &mut Blocks, Manifest),
         restart_outputs: bool,
         report: &mut dyn FnMut(RunEvent<'_>),
     ) -> Result<Self, EngineError> {
@@ -256,9 +297,11 @@ impl<'a> Observers<'a> {
         let structure = structure::Structure::resume(case, system, folder, state.structure.as_ref(), blocks)?;
         let snapshots = snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?;
         snapshots.remove_later_frames(state.last_observed[1])?;
-        for missing in [snapshots.missing_files(), pictures.missing_files()] {
-            if let Some(path) = missing.first() {
-                report(RunEvent::MissingFiles { path, count: missing.len() });
+        if state.manifest.is_none() {
+            for missing in [snapshots.missing_files(), pictures.missing_files()] {
+                if let Some(path) = missing.first() {
+                    report(RunEvent::MissingFiles { path, count: missing.len() });
+                }
             }
         }
         let positions = built_in_schedules(case).into_iter().zip(state.triggers);
@@ -279,6 +322,7 @@ impl<'a> Observers<'a> {
             added: Vec::new(),
             schedules: schedules.collect(),
             pipeline: new_pipeline(),
+            manifest,
             read_times: [Duration::ZERO; BUILT_IN + 1],
         })
     }
@@ -307,7 +351,19 @@ impl<'a> Observers<'a> {
                 }
                 None => None,
             },
+            // All files so far have their lines.
+            manifest: self.sync_manifest()?,
         })
+    }
+
+    /// Writes the manifest to the disk and returns its state.
+    pub fn sync_manifest(&self) -> Result<Option<Mark>, EngineError> {
+        self.manifest.sync().map_err(EngineError::Output)
+    }
+
+    /// Adds a file of the folder that another program wrote to the manifest.
+    pub fn list_existing_file(&self, name: &str) -> Result<(), EngineError> {
+        self.manifest.add_existing_file(name).map_err(EngineError::Output)
     }
 
     /// Returns the number of observers before those of the caller.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
-use orrery_io::{Block, Fault, IoError, write_file_atomically};
+use orrery_io::{Block, Fault, IoError, Mark, write_file_atomically, write_unlisted_file};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::{Units, short_number};
 use orrery_particles::lennard_jones::structure::{PairDistribution, mean_square_displacement};
@@ -75,6 +75,9 @@ pub struct State {
     samples: u64,
     /// Number of measurements between two origins of displacements.
     stride: u64,
+    /// State of the tables that every checkpoint replaces, `rdf.csv` and `msd.csv`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<Mark>,
 }
 
 impl Structure {
@@ -137,10 +140,13 @@ impl Structure {
     /// Writes the tables to the disk and returns the state. All measurements must be complete.
     pub fn sync(&mut self, trigger: u64, last_observed: Option<f64>) -> Result<State, EngineError> {
         let results = lock_file(&self.results);
-        for (name, table) in [(RDF, self.rdf_table(&results)), (MSD, self.msd_table(&results))] {
-            write_file_atomically(&self.folder.join(name), table.as_bytes()).map_err(EngineError::Output)?;
-        }
-        Ok(State { trigger, last_observed, samples: results.samples, stride: self.origins.stride() })
+        let write = |(name, table): (&str, String)| {
+            write_unlisted_file(&self.folder.join(name), table.as_bytes()).map_err(EngineError::Output)
+        };
+        let tables = [(RDF, self.rdf_table(&results)), (MSD, self.msd_table(&results))];
+        let tables = tables.into_iter().map(write).collect::<Result<_, _>>()?;
+        let (samples, stride) = (results.samples, self.origins.stride());
+        Ok(State { trigger, last_observed, samples, stride, tables })
     }
 
     /// Returns the part of the state that is too large for the header of a checkpoint.
@@ -266,6 +272,11 @@ fn restore_columns(
 }
 
 impl State {
+    /// Returns names and states of the tables that every checkpoint replaces.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (String, Mark)> {
+        [RDF, MSD].into_iter().zip(&self.tables).map(|(name, mark)| (name.to_owned(), mark.clone()))
+    }
+
     /// Returns true if a run of `system` can have written this state with these columns, whose
     /// output is of `time` at the latest.
     pub(super) fn is_valid(&self, case: &Case, system: &System, columns: &Blocks, time: f64) -> bool {

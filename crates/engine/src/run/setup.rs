@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::hash_file;
+use orrery_io::{Manifest, hash_file};
 
 use super::{LOG_FILE, Output, Resume, Run, RunParts};
 use crate::case::{Case, OnError};
@@ -13,7 +13,8 @@ use crate::error::EngineError;
 use crate::film;
 use crate::folder;
 use crate::identity::{Difference, check_case_file, fixed_difference, keep_start_file, write_run_info};
-use crate::observers::Observers;
+use crate::integrity;
+use crate::observers::{self, Observers};
 use crate::provenance;
 use crate::reporter::Reporter;
 use crate::simulation::{Moment, Simulation};
@@ -51,9 +52,11 @@ impl<'a> Run<'a> {
         let lock = reporter.retry(|_| output.lock_and_clear(control.ignores_claims))?;
         let folder = output.folder.clone();
         let (observers, checkpoints) = reporter.retry(|_| {
+            let manifest = Manifest::start(&folder);
             write_run_info(&folder, &case, &provenance)?;
             keep_start_file(&folder, &case, &provenance)?;
-            let observers = Observers::new(&case, moment.system, &folder, &provenance)?;
+            manifest.create_file().map_err(EngineError::Output)?;
+            let observers = Observers::new(&case, moment.system, &folder, &provenance, manifest)?;
             Ok((observers, Checkpoints::new(&case, &folder, &moment)?))
         })?;
         reporter.report(RunEvent::Ready { case: &case, folder: &folder, system: moment.system });
@@ -118,6 +121,9 @@ impl<'a> Run<'a> {
             loaded.observers.check_files(folder, &schema)?;
         }
         let selected = device_for_resume(&loaded, control)?;
+        let is_finished = loaded.simulation.is_finished();
+        let report = reporter.report_fn();
+        integrity::report_differences(folder, &loaded.observers, is_finished, &control.limits, report);
         loaded.rename_damaged();
         folder::remove_unfinished_files(folder);
         if !lock.is_enforced() {
@@ -173,8 +179,10 @@ impl<'a> Run<'a> {
                 checkpoints.save_extended(&state)?;
                 folder::remove_output_of_end(folder, &state.observers)?;
             }
+            let manifest = observers::reopen_manifest(folder, &observers, reporter.report_fn())?;
             write_run_info(folder, &case, &provenance)?;
-            let saved = (&observers, &mut blocks.clone());
+            manifest.create_file().map_err(EngineError::Output)?;
+            let saved = (&observers, &mut blocks.clone(), manifest);
             let (restart, report) = (resume.restart_outputs, reporter.report_fn());
             let observers = Observers::resume(&case, system, folder, &provenance, saved, restart, report)?;
             Ok((observers, checkpoints))

@@ -197,6 +197,15 @@ fn check_frame(frame: &FluidFrame<'_>) -> Result<(), Fault> {
     check_provenance(text_bytes, frame.provenance.len())
 }
 
+/// Returns true if the file at `path` starts like a GSD file.
+pub(crate) fn is_gsd(path: &Path) -> Result<bool, Fault> {
+    let mut head = Vec::new();
+    open_input(path)?.0.take(8).read_to_end(&mut head)?;
+    Ok(gsd::looks_like(&head))
+}
+
+pub(crate) use gsd::hash_frames as hash_gsd_frames;
+
 /// Reads particles to start from. Of a trajectory it reads the last frame.
 ///
 /// The format is that of the extension: `.gsd`, `.xyz`, `.extxyz`, and `.data` or `.lmp` for the

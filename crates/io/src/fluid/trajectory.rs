@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::error::Fault;
-use crate::regular::open_unlinked;
+use crate::regular::{open_input, open_unlinked};
 use crate::storage::{StorageError, WriteStage};
 
 /// File with at least one byte, open for reading and writing.
@@ -54,13 +54,15 @@ impl TrajectoryFile {
         written.map_err(|cause| self.fault(WriteStage::Write, cause))
     }
 
-    /// Writes at the end of the file. If this fails, the file is truncated to its length before.
+    /// Writes at the end of the file, and adds these bytes to `hasher`. If this fails, the file is
+    /// truncated to its length before.
     pub fn append(
         &mut self,
-        write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), Fault>,
+        hasher: &mut blake3::Hasher,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let end = self.file.seek(SeekFrom::End(0))?;
-        let mut sink = BufWriter::with_capacity(1 << 18, &self.file);
+        let mut sink = BufWriter::with_capacity(1 << 18, HashedSink { sink: &self.file, hasher });
         let written = write(&mut sink).and_then(|()| Ok(sink.flush()?));
         // Without this, dropping the buffer would write the rest of it.
         drop(sink.into_parts());
@@ -95,7 +97,38 @@ impl TrajectoryFile {
         self.file.sync_all().map_err(|cause| self.fault(WriteStage::Sync, cause))
     }
 
+    /// Opens a file for reading only.
+    pub fn open_read_only(path: &Path) -> Result<Self, Fault> {
+        let (file, length) = open_input(path)?;
+        Ok(Self { file, length })
+    }
+
+    /// Adds the bytes from `start` up to `end` to `hasher`.
+    pub fn hash_range(&mut self, start: u64, end: u64, hasher: &mut blake3::Hasher) -> Result<(), Fault> {
+        self.file.seek(SeekFrom::Start(start))?;
+        io::copy(&mut (&self.file).take(end.saturating_sub(start)), hasher)?;
+        Ok(())
+    }
+
     fn fault(&self, stage: WriteStage, cause: io::Error) -> Fault {
         Fault::Storage(StorageError { stage, bytes: self.length, cause })
+    }
+}
+
+/// Sink that hashes the bytes written to it.
+pub(super) struct HashedSink<'a, W> {
+    pub sink: W,
+    pub hasher: &'a mut blake3::Hasher,
+}
+
+impl<W: Write> Write for HashedSink<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
     }
 }

@@ -16,6 +16,8 @@ use crate::storage::{AppendFile, Mark};
 
 /// Last byte of a GIF.
 const TRAILER: &[u8] = b";";
+/// Length of the trailer in bytes.
+pub const GIF_TRAILER_BYTES: u64 = TRAILER.len() as u64;
 
 /// Writer of an animated GIF.
 pub struct GifWriter {
@@ -36,7 +38,7 @@ pub struct GifWriter {
 pub struct GifMark {
     /// Number of frames.
     pub frames: u64,
-    /// State of the file.
+    /// State of the file, without its trailer.
     pub file: Mark,
 }
 

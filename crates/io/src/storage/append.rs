@@ -157,7 +157,7 @@ impl AppendFile {
             let written = file.write_all(&bytes).and_then(|()| file.write_all(self.trailer));
             file.take_failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
             written?;
-            file.finish().map_err(Fault::Storage)?;
+            file.sync().and_then(|()| file.rename()).map_err(Fault::Storage)?;
             Ok(open_unlinked(&self.path, OpenOptions::new().read(true).write(true))?)
         };
         self.file = attempt().map_err(|fault| fault.in_file(&self.path))?;

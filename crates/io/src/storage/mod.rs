@@ -20,6 +20,7 @@ pub use append::{AppendFile, Mark};
 pub(crate) use pending::PendingFile;
 
 use crate::error::{Fault, IoError, system_message};
+use crate::manifest::{self, ListedFile};
 use crate::regular::open_input;
 use crate::text::byte_count;
 
@@ -97,26 +98,59 @@ pub fn check_writable(folder: &Path, name: &str) -> Result<(), IoError> {
 }
 
 /// Writes a file with `fill`. It appears under its name only after it is complete and synced to
-/// disk.
+/// disk. In the folder of a run it gets its line in the manifest.
 pub(crate) fn replace_file(
     path: &Path,
     fill: impl FnOnce(&mut PendingFile) -> Result<(), Fault>,
 ) -> Result<(), IoError> {
-    let attempt = || {
+    replace_and_list(path, manifest::listed_file(path), fill)
+}
+
+/// As [`replace_file`], without a line in the manifest.
+pub(crate) fn replace_unlisted_file(
+    path: &Path,
+    fill: impl FnOnce(&mut PendingFile) -> Result<(), Fault>,
+) -> Result<(), IoError> {
+    replace_and_list(path, None, fill)
+}
+
+fn replace_and_list(
+    path: &Path,
+    listed: Option<ListedFile>,
+    fill: impl FnOnce(&mut PendingFile) -> Result<(), Fault>,
+) -> Result<(), IoError> {
+    let in_file = |fault: Fault| fault.in_file(path);
+    let write = || {
         let mut file = PendingFile::create(path).map_err(Fault::Storage)?;
+        if listed.is_some() {
+            file.start_hash();
+        }
         let filled = fill(&mut file);
         // Libraries may wrap, change or drop the error of the operating system, so the file stores
         // it.
         file.take_failure().map_or(Ok(()), |failure| Err(Fault::Storage(failure)))?;
         filled?;
-        file.finish().map_err(Fault::Storage)
+        file.sync().map_err(Fault::Storage)?;
+        Ok(file)
     };
-    attempt().map_err(|fault: Fault| fault.in_file(path))
+    let mut file = write().map_err(in_file)?;
+    if let Some(listed) = listed {
+        let hash = file.hash().map_err(|cause| IoError::from_system(path, cause))?;
+        listed.add_whole(file.length(), &hash)?;
+    }
+    file.rename().map_err(|failure| in_file(Fault::Storage(failure)))
 }
 
 /// Writes `bytes` to a file atomically: the complete file appears under its name, or none.
 pub fn write_file_atomically(path: &Path, bytes: &[u8]) -> Result<(), IoError> {
     replace_file(path, |file| Ok(io::Write::write_all(file, bytes)?))
+}
+
+/// As [`write_file_atomically`], for a file that every checkpoint replaces. It has no line in the
+/// manifest. Returns its state for the checkpoint.
+pub fn write_unlisted_file(path: &Path, bytes: &[u8]) -> Result<Mark, IoError> {
+    replace_unlisted_file(path, |file| Ok(io::Write::write_all(file, bytes)?))?;
+    Ok(Mark { length: bytes.len() as u64, blake3: blake3::hash(bytes).to_hex().to_string() })
 }
 
 /// Copies a file atomically: the complete copy appears under its name, or none.

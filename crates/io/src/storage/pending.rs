@@ -1,14 +1,14 @@
 //! A file that is written atomically: under a temporary name in the same folder, synced to disk,
-//! renamed, and its name synced to disk.
+//! renamed, and its name synced to disk. The bytes can be hashed on their way to the file.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::{StorageError, WriteStage, create_new_file, sync_folder};
 
-/// File that is being written. If it is dropped before [`PendingFile::finish`], the temporary file
+/// File that is being written. If it is dropped before [`PendingFile::rename`], the temporary file
 /// is removed.
 pub(crate) struct PendingFile {
     path: PathBuf,
@@ -32,6 +32,17 @@ struct CountingFile {
     /// Largest position written so far.
     end: u64,
     failure: Option<io::Error>,
+    hash: HashState,
+}
+
+/// Hash of the bytes written so far.
+enum HashState {
+    /// Not needed.
+    Unused,
+    /// That of all bytes.
+    Complete(Box<blake3::Hasher>),
+    /// Hashed bytes were overwritten, so the file must be read.
+    Overwritten,
 }
 
 impl PendingFile {
@@ -46,7 +57,7 @@ impl PendingFile {
         hidden.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(hidden);
         let file = create_new_file(&temporary).map_err(failed)?;
-        let counting = CountingFile { file, position: 0, end: 0, failure: None };
+        let counting = CountingFile { file, position: 0, end: 0, failure: None, hash: HashState::Unused };
         let writer = BufWriter::with_capacity(1 << 18, counting);
         Ok(Self { path: path.to_owned(), writer, temporary: TemporaryPath(temporary) })
     }
@@ -58,16 +69,57 @@ impl PendingFile {
         Some(StorageError { stage: WriteStage::Write, bytes: counting.end, cause })
     }
 
-    /// Syncs the file to disk and gives it its final name.
-    pub fn finish(mut self) -> Result<(), StorageError> {
+    /// Hashes all bytes from now on. Called before the first one.
+    pub fn start_hash(&mut self) {
+        self.writer.get_mut().hash = HashState::Complete(Box::default());
+    }
+
+    /// Returns the length after [`PendingFile::sync`].
+    pub fn length(&self) -> u64 {
+        self.writer.get_ref().end
+    }
+
+    /// Returns the hash of the file after [`PendingFile::sync`].
+    ///
+    /// The writer of NPZ archives goes back to the headers of its members. Only such a file is read
+    /// again, mostly from memory, because it was just written.
+    pub fn hash(&mut self) -> io::Result<blake3::Hash> {
+        let counting = self.writer.get_mut();
+        if let HashState::Complete(hasher) = &counting.hash {
+            return Ok(hasher.finalize());
+        }
+        let mut hasher = blake3::Hasher::new();
+        counting.file.seek(SeekFrom::Start(0))?;
+        let read = io::copy(&mut (&counting.file).take(counting.end), &mut hasher)?;
+        if read == counting.end { Ok(hasher.finalize()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Writes all buffered bytes and syncs the file to disk.
+    pub fn sync(&mut self) -> Result<(), StorageError> {
         let flushed = self.writer.flush();
         let counting = self.writer.get_ref();
-        let bytes = counting.end;
-        let failed = |stage| move |cause| StorageError { stage, bytes, cause };
+        let failed = |stage| move |cause| StorageError { stage, bytes: counting.end, cause };
         flushed.map_err(failed(WriteStage::Write))?;
-        counting.file.sync_all().map_err(failed(WriteStage::Sync))?;
+        counting.file.sync_all().map_err(failed(WriteStage::Sync))
+    }
+
+    /// Gives the synced file its final name.
+    pub fn rename(self) -> Result<(), StorageError> {
+        let bytes = self.length();
+        let failed = |stage| move |cause| StorageError { stage, bytes, cause };
         fs::rename(&self.temporary.0, &self.path).map_err(failed(WriteStage::Rename))?;
         sync_folder(&self.path).map_err(failed(WriteStage::Sync))
+    }
+}
+
+impl HashState {
+    /// Adds bytes that were written at `position`. `end` is the length of the file before.
+    fn add(&mut self, bytes: &[u8], position: u64, end: u64) {
+        match self {
+            Self::Complete(_) if position != end => *self = Self::Overwritten,
+            Self::Complete(hasher) => drop(hasher.update(bytes)),
+            Self::Unused | Self::Overwritten => {}
+        }
     }
 }
 
@@ -76,6 +128,7 @@ impl Write for CountingFile {
         let outcome = self.file.write(bytes);
         match &outcome {
             Ok(written) => {
+                self.hash.add(&bytes[..*written], self.position, self.end);
                 self.position += *written as u64;
                 self.end = self.end.max(self.position);
             }

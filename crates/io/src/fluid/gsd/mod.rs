@@ -40,6 +40,7 @@ use crate::error::Fault;
 use crate::text::byte_count;
 
 pub(super) use read::{GsdFrames, read};
+pub(crate) use write::hash_frames;
 pub(super) use write::{append, remove_frames_from};
 
 const MAGIC: [u8; 8] = 0x65DF_65DF_65DF_65DF_u64.to_le_bytes();

@@ -1,6 +1,6 @@
 //! Appending of frames to GSD files.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use super::chunks::{Chunk, frame_chunks, name_id};
@@ -9,9 +9,10 @@ use super::{
     read_u64,
 };
 use crate::error::{Fault, IoError};
-use crate::fluid::trajectory::TrajectoryFile;
+use crate::fluid::trajectory::{HashedSink, TrajectoryFile};
 use crate::fluid::{FluidFrame, quoted};
-use crate::storage::replace_file;
+use crate::manifest;
+use crate::storage::replace_unlisted_file;
 
 /// 1.4: major version in the upper 16 bits.
 const SCHEMA_VERSION: u32 = 1 << 16 | 4;
@@ -32,10 +33,41 @@ pub(in crate::fluid) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<()
         Some(appender) => appender.remove_frames_from(frame.time).map_err(in_file)?,
         None => None,
     };
-    match appender {
-        Some(mut appender) => appender.append_frame(chunks).map_err(in_file),
-        None => replace_file(path, |sink| write_first_frame(sink, &chunks)),
+    let mut hasher = blake3::Hasher::new();
+    let (start, end) = match appender {
+        Some(mut appender) => appender.append_frame(chunks, &mut hasher).map_err(in_file)?,
+        None => {
+            let mut range = (0, 0);
+            replace_unlisted_file(path, |sink| {
+                range = write_first_frame(sink, &chunks, &mut hasher)?;
+                Ok(())
+            })?;
+            range
+        }
+    };
+    manifest::add_frame(path, start, end - start, &hasher)
+}
+
+/// Returns first byte, length and hash of the first `count` frames. The hash of a frame is that of
+/// its entries and its data.
+pub(crate) fn hash_frames(path: &Path, count: usize) -> Result<Vec<(u64, u64, blake3::Hash)>, Fault> {
+    let Appender { mut file, entries, .. } = Appender::open(TrajectoryFile::open_read_only(path)?)?;
+    let frames = entries.chunk_by(|a, b| a.frame == b.frame).take(count);
+    let hash = |frame: &[Entry]| {
+        let mut hasher = blake3::Hasher::new();
+        let (start, end) = hash_entries(frame, &mut hasher);
+        file.hash_range(start, end, &mut hasher)?;
+        Ok((start, end.saturating_sub(start), hasher.finalize()))
+    };
+    frames.map(hash).collect()
+}
+
+/// Hashes the entries of a frame. Returns the first byte and the end of its data.
+fn hash_entries(entries: &[Entry], hasher: &mut blake3::Hasher) -> (u64, u64) {
+    for entry in entries {
+        hasher.update(&entry.to_bytes());
     }
+    (entries.first().map_or(0, |first| first.location), entries.last().map_or(0, Entry::end))
 }
 
 /// Removes all frames at `time` or later. Returns false if no frame is left. The file is then
@@ -44,8 +76,12 @@ pub(in crate::fluid) fn remove_frames_from(file: TrajectoryFile, time: f64) -> R
     Ok(Appender::open(file)?.remove_frames_from(time)?.is_some())
 }
 
-/// Writes a file with one frame.
-fn write_first_frame(sink: &mut impl Write, chunks: &[Chunk<'_>]) -> Result<(), Fault> {
+/// Writes a file with one frame, and hashes the frame. Returns the first byte and the end of its data.
+fn write_first_frame(
+    sink: &mut impl Write,
+    chunks: &[Chunk<'_>],
+    hasher: &mut blake3::Hasher,
+) -> Result<(u64, u64), Fault> {
     let block = IndexBlock {
         location: HEADER_BYTES + NAMES_BYTES + RECORD_BYTES,
         capacity: FIRST_CAPACITY,
@@ -65,7 +101,12 @@ fn write_first_frame(sink: &mut impl Write, chunks: &[Chunk<'_>]) -> Result<(), 
     sink.write_all(&names_bytes())?;
     let entries = place_chunks(chunks, 0, block.end());
     write_block(sink, &block, &entries)?;
-    write_chunks(sink, chunks)
+    let range = hash_entries(&entries, hasher);
+    // The chunks write a few bytes at a time.
+    let mut buffered = BufWriter::with_capacity(1 << 16, HashedSink { sink, hasher });
+    write_chunks(&mut buffered, chunks)?;
+    buffered.flush()?;
+    Ok(range)
 }
 
 /// Returns the list of names, each with a NUL at its end, filled up with NUL.
@@ -86,12 +127,12 @@ fn place_chunks(chunks: &[Chunk<'_>], frame: u64, mut location: u64) -> Vec<Entr
     chunks.iter().map(place).collect()
 }
 
-fn write_chunks(sink: &mut impl Write, chunks: &[Chunk<'_>]) -> Result<(), Fault> {
+fn write_chunks(sink: &mut dyn Write, chunks: &[Chunk<'_>]) -> Result<(), Fault> {
     chunks.iter().try_for_each(|chunk| Ok((chunk.write)(sink)?))
 }
 
 /// Writes the record of an index, its entries, and zeros up to its capacity.
-fn write_block(sink: &mut impl Write, block: &IndexBlock, entries: &[Entry]) -> Result<(), Fault> {
+fn write_block(sink: &mut dyn Write, block: &IndexBlock, entries: &[Entry]) -> Result<(), Fault> {
     sink.write_all(&block.record_bytes())?;
     for entry in entries {
         sink.write_all(&entry.to_bytes())?;
@@ -257,8 +298,13 @@ impl Appender {
         self.file.sync()
     }
 
-    /// Appends a frame after the last one.
-    fn append_frame(&mut self, mut chunks: Vec<Chunk<'_>>) -> Result<(), Fault> {
+    /// Appends a frame after the last one, and hashes it. Returns the first byte and the end of its
+    /// data.
+    fn append_frame(
+        &mut self,
+        mut chunks: Vec<Chunk<'_>>,
+        hasher: &mut blake3::Hasher,
+    ) -> Result<(u64, u64), Fault> {
         let mut is_new = Vec::new();
         for chunk in &chunks {
             is_new.push(self.is_new(chunk)?);
@@ -268,9 +314,11 @@ impl Appender {
         let (end, in_use) = (self.file.length(), self.entries.len());
         let frame = self.entries.last().map_or(0, |last| last.frame + 1);
         let needed = (in_use + chunks.len()) as u64;
+        let range;
         if needed <= self.block.capacity {
             let new = place_chunks(&chunks, frame, end);
-            self.file.append(|sink| write_chunks(sink, &chunks))?;
+            range = hash_entries(&new, hasher);
+            self.file.append(hasher, |sink| write_chunks(sink, &chunks))?;
             let bytes: Vec<u8> = new.iter().flat_map(|entry| entry.to_bytes()).collect();
             self.file.overwrite(self.block.location + in_use as u64 * ENTRY_BYTES, &bytes)?;
             self.entries.extend(new);
@@ -285,16 +333,18 @@ impl Appender {
             let block = IndexBlock { location, capacity, previous };
             let mut entries = self.entries.clone();
             entries.extend(place_chunks(&chunks, frame, block.end()));
-            self.file.append(|sink| {
+            range = hash_entries(&entries[in_use..], hasher);
+            self.file.append(&mut blake3::Hasher::new(), |sink| {
                 sink.write_all(&[0; RECORD_BYTES as usize][..padding as usize])?;
-                write_block(sink, &block, &entries)?;
-                write_chunks(sink, &chunks)
+                write_block(sink, &block, &entries)
             })?;
+            self.file.append(hasher, |sink| write_chunks(sink, &chunks))?;
             (self.block, self.entries) = (block, entries);
         }
         // The data must be on the disk before the header counts them.
         self.file.sync()?;
-        self.commit()
+        self.commit()?;
+        Ok(range)
     }
 
     /// Returns true if a chunk has to be written: if it differs from that of frame 0. The

@@ -1,6 +1,6 @@
 //! Appending of frames to extended XYZ files.
 
-use std::io::{Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use orrery_model::simulation_box::BoxSides;
@@ -8,10 +8,11 @@ use orrery_model::simulation_box::BoxSides;
 use super::PROPERTIES;
 use crate::error::{Fault, IoError};
 use crate::fluid::elements::atomic_numbers;
-use crate::fluid::trajectory::TrajectoryFile;
+use crate::fluid::trajectory::{HashedSink, TrajectoryFile};
 use crate::fluid::{FluidFrame, FluidSpecies};
 use crate::limits::check_provenance;
-use crate::storage::replace_file;
+use crate::manifest;
+use crate::storage::replace_unlisted_file;
 use crate::xyz::{Lines, Number, PREFIX, parse_pairs, quote_if_needed};
 
 /// Start of line 2 of written frames, by which they are found.
@@ -19,23 +20,31 @@ const COMMENT_START: &[u8] = b"Properties=";
 
 /// Appends a frame.
 pub(in crate::fluid) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<(), IoError> {
-    let create = || replace_file(path, |sink| write_frame(sink, frame, true));
-    let append = |mut file: TrajectoryFile, end: u64| {
-        if file.length() != end {
-            file.truncate(end)?;
-        }
-        file.append(|sink| write_frame(sink, frame, false))?;
-        file.sync()
-    };
+    let mut hasher = blake3::Hasher::new();
     let in_file = |fault: Fault| fault.in_file(path);
-    let Some(mut file) = TrajectoryFile::open(path).map_err(in_file)? else { return create() };
-    match end_before_time(&mut file, frame.time).map_err(in_file)? {
-        0 => create(),
-        end => append(file, end).map_err(in_file),
+    let mut file = TrajectoryFile::open(path).map_err(in_file)?;
+    let start = file.as_mut().map_or(Ok(0), |file| end_before_time(file, frame.time)).map_err(in_file)?;
+    match file.filter(|_| start > 0) {
+        None => replace_unlisted_file(path, |sink| {
+            let mut buffered = BufWriter::with_capacity(1 << 16, HashedSink { sink, hasher: &mut hasher });
+            write_frame(&mut buffered, frame, true)?;
+            Ok(buffered.flush()?)
+        })?,
+        Some(mut file) => {
+            let mut append = || {
+                if file.length() != start {
+                    file.truncate(start)?;
+                }
+                file.append(&mut hasher, |sink| write_frame(sink, frame, false))?;
+                file.sync()
+            };
+            append().map_err(in_file)?;
+        }
     }
+    manifest::add_frame(path, start, hasher.count(), &hasher)
 }
 
-fn write_frame(sink: &mut impl Write, frame: &FluidFrame<'_>, is_first: bool) -> Result<(), Fault> {
+fn write_frame(sink: &mut dyn Write, frame: &FluidFrame<'_>, is_first: bool) -> Result<(), Fault> {
     let particles = frame.particles;
     writeln!(sink, "{}", particles.len())?;
     write_comment(sink, frame, is_first)?;
@@ -57,7 +66,7 @@ fn write_frame(sink: &mut impl Write, frame: &FluidFrame<'_>, is_first: bool) ->
     Ok(())
 }
 
-fn write_comment(sink: &mut impl Write, frame: &FluidFrame<'_>, is_first: bool) -> Result<(), Fault> {
+fn write_comment(sink: &mut dyn Write, frame: &FluidFrame<'_>, is_first: bool) -> Result<(), Fault> {
     let bounds = &frame.particles.bounds;
     let [a, b, c] = bounds.lengths.map(Number);
     let [x, y, z] = bounds.origin.map(Number);
