@@ -6,6 +6,10 @@
 //! header has a zero for a species with bodies. Format 2 puts a record of 8 bytes with a label of
 //! four letters before each block, and blocks may come in any order.
 //!
+//! GADGET-4 has another header for N types: u64 counts[N], u64 totals[N], f64 masses[N], f64 time,
+//! redshift and box size, i32 number of files, and in some versions two more integers (`io_header` in
+//! its `snap_io.h`). N follows from the length of the record, 24 N + 32 or 24 N + 48.
+//!
 //! Reals are f32 or f64 and ids are u32 or u64, according to the length of the record. The byte
 //! order is the one in which the first length is 256 or 8.
 
@@ -23,6 +27,8 @@ use crate::snapshot::Snapshot;
 use crate::text::{self, byte_count};
 
 const HEADER_BYTES: u32 = 256;
+/// Largest number of types of particles in a file. Programs use up to 9.
+pub const MAX_TYPES: usize = 32;
 const LABEL_BYTES: u32 = 8;
 /// Bytes per body: its columns, and its entry of the MASS block until all blocks are read.
 const BODY_BYTES: u64 = COLUMN_BYTES + 8;
@@ -45,8 +51,17 @@ fn byte_order(first: [u8; 4]) -> Option<(bool, bool)> {
         (_, HEADER_BYTES) => Some((true, false)),
         (LABEL_BYTES, _) => Some((false, true)),
         (_, LABEL_BYTES) => Some((true, true)),
+        _ if types_of_gadget_4(little.into()).is_some() => Some((false, false)),
+        _ if types_of_gadget_4(big.into()).is_some() => Some((true, false)),
         _ => None,
     }
+}
+
+/// Returns the number of types of a header of GADGET-4 with this length.
+fn types_of_gadget_4(length: u64) -> Option<usize> {
+    let types = |rest: u64| length.checked_sub(rest).filter(|types| types % 24 == 0).map(|bytes| bytes / 24);
+    let types = types(32).or_else(|| types(48))? as usize;
+    (1..=MAX_TYPES).contains(&types).then_some(types)
 }
 
 /// Reads the file at `path`.
@@ -56,8 +71,8 @@ pub fn read(path: &Path, limits: &Limits, comoving: Comoving) -> Result<Snapshot
     let treatment = header.cosmology.treatment(comoving)?;
     let (mut bodies, own_masses) = read_blocks(&mut records, &header, limits)?;
     let mut own_masses = own_masses.into_iter();
-    for (species, &count) in Species::ALL.into_iter().zip(&header.counts) {
-        let shared = header.mass_table[species as usize];
+    for (kind, &count) in header.counts.iter().enumerate() {
+        let (species, shared) = (species_of_type(kind), header.mass_table[kind]);
         for _ in 0..count {
             bodies.species.push(species);
             bodies.mass.push(if shared == 0.0 { own_masses.next().unwrap_or(0.0) } else { shared });
@@ -68,6 +83,7 @@ pub fn read(path: &Path, limits: &Limits, comoving: Comoving) -> Result<Snapshot
     }
     let time = treatment.time(header.time);
     let mut provenance = treatment.notes;
+    provenance.extend(other_types_note(&header.counts));
     provenance.push((text::ASSUMED_UNITS.0.to_owned(), text::ASSUMED_UNITS.1.to_owned()));
     Ok(Snapshot { particles: bodies, time, step: 0, units: Units::Galactic, provenance })
 }
@@ -90,8 +106,9 @@ fn read_blocks(
     header: &Header,
     limits: &Limits,
 ) -> Result<(Particles, Vec<f64>), Fault> {
-    let n = header.counts.iter().sum::<u64>();
-    let mass_count = (0..6).filter(|&k| header.mass_table[k] == 0.0).map(|k| header.counts[k]).sum::<u64>();
+    let n = total_count(&header.counts)?;
+    let own = header.mass_table.iter().zip(&header.counts).filter(|(mass, _)| **mass == 0.0);
+    let mass_count = own.map(|(_, &count)| count).sum::<u64>();
     let mut bodies = Particles::default();
     let mut own_masses = Vec::new();
     let mut unlabelled = ["POS ", "VEL ", "ID  ", "MASS"].into_iter();
@@ -147,9 +164,19 @@ fn read_blocks(
     Ok((bodies, own_masses))
 }
 
+/// Returns the number of bodies of all types, for which the length of a block is below 2^64.
+fn total_count(counts: &[u64]) -> Result<u64, Fault> {
+    let n = counts.iter().fold(0u64, |n, &count| n.saturating_add(count));
+    if n > 1 << 58 {
+        return Err(Fault::malformed("block HEAD", format!("{n} bodies"), "at most 2^58"));
+    }
+    Ok(n)
+}
+
 struct Header {
-    counts: [u64; 6],
-    mass_table: [f64; 6],
+    /// Number of bodies of each type.
+    counts: Vec<u64>,
+    mass_table: Vec<f64>,
     time: f64,
     cosmology: CosmologyFields,
 }
@@ -157,7 +184,18 @@ struct Header {
 impl Header {
     fn read(records: &mut Records) -> Result<Self, Fault> {
         records.next_label()?;
-        let bytes = records.read_record("HEAD", HEADER_BYTES)?;
+        let length = records.next_length("HEAD")?;
+        let types = types_of_gadget_4(length);
+        if types.is_none() && length != u64::from(HEADER_BYTES) {
+            let location = format!("block HEAD at byte {}", records.offset);
+            let expected =
+                format!("{}, or 24 N + 32 or 24 N + 48 for N types", byte_count(HEADER_BYTES.into()));
+            return Err(Fault::malformed(location, byte_count(length), expected));
+        }
+        let bytes = records.read_content("HEAD", length)?;
+        if let Some(types) = types {
+            return Self::parse_gadget_4(&bytes, types, records.swapped);
+        }
         let swapped = records.swapped;
         let int = |k: usize| u64::from(u32_at(&bytes, k, swapped));
         let real = |k: usize| f64::from_bits(u64_at(&bytes, k, swapped));
@@ -165,11 +203,11 @@ impl Header {
         if files > 1 {
             return Err(Fault::malformed("block HEAD", format!("{files} files"), "1 file per snapshot"));
         }
-        let [counts, totals] = [0, 96].map(|start| std::array::from_fn(|k| int(start + 4 * k)));
+        let [counts, totals] = [0, 96].map(|start| (0..6).map(|k| int(start + 4 * k)).collect::<Vec<_>>());
         check_totals("block HEAD", &totals, &counts)?;
         Ok(Self {
             counts,
-            mass_table: std::array::from_fn(|k| real(24 + 8 * k)),
+            mass_table: (0..6).map(|k| real(24 + 8 * k)).collect(),
             time: real(72),
             cosmology: CosmologyFields {
                 flag: None,
@@ -181,12 +219,43 @@ impl Header {
             },
         })
     }
+
+    /// Reads a header of GADGET-4 with this number of types.
+    fn parse_gadget_4(bytes: &[u8], types: usize, swapped: bool) -> Result<Self, Fault> {
+        let column = |start: usize| (0..types).map(move |k| u64_at(bytes, start + 8 * k, swapped));
+        let [counts, totals] = [0, 8 * types].map(|start| column(start).collect::<Vec<u64>>());
+        let real = |k: usize| f64::from_bits(u64_at(bytes, 24 * types + 8 * k, swapped));
+        let files = u32_at(bytes, 24 * types + 24, swapped);
+        if files > 1 {
+            return Err(Fault::malformed("block HEAD", format!("{files} files"), "1 file per snapshot"));
+        }
+        check_totals("block HEAD", &totals, &counts)?;
+        let (time, redshift, box_size) = (real(0), Some(real(1)), Some(real(2)));
+        let cosmology =
+            CosmologyFields { flag: None, time: Some(time), redshift, box_size, omega0: None, hubble: None };
+        Ok(Self { counts, mass_table: column(16 * types).map(f64::from_bits).collect(), time, cosmology })
+    }
+}
+
+/// Returns the species of a type. Types from 6 on are collisionless, as the neutrinos of SWIFT.
+pub fn species_of_type(kind: usize) -> Species {
+    Species::ALL.get(kind).copied().unwrap_or(Species::Halo)
+}
+
+/// Returns the note about bodies of types that have no species.
+pub fn other_types_note(counts: &[u64]) -> Option<(String, String)> {
+    let others = counts.iter().enumerate().skip(Species::ALL.len()).filter(|(_, count)| **count > 0);
+    let list: Vec<String> = others
+        .map(|(kind, &count)| format!("{} of type {kind}", format_count(count, "body", "bodies")))
+        .collect();
+    let text = format!("{} read as halo, a collisionless species", list.join(", "));
+    (!list.is_empty()).then(|| (text::OTHER_TYPES.to_owned(), text))
 }
 
 /// Returns an error if the snapshot has more bodies than this file, as a part of a snapshot in
 /// several files has. Some programs leave the totals at 0.
-pub fn check_totals(location: &str, totals: &[u64; 6], counts: &[u64; 6]) -> Result<(), Fault> {
-    match (0..6).find(|&k| totals[k] > counts[k]) {
+pub fn check_totals(location: &str, totals: &[u64], counts: &[u64]) -> Result<(), Fault> {
+    match totals.iter().zip(counts).position(|(total, count)| total > count) {
         None => Ok(()),
         Some(k) => {
             let got = format!("{} of type {k}", format_count(totals[k], "body", "bodies"));
@@ -277,6 +346,11 @@ impl Records {
     fn read_record(&mut self, name: &str, length: u32) -> Result<Vec<u8>, Fault> {
         let length = u64::from(length);
         self.expect_length(name, |got| got == length, || byte_count(length))?;
+        self.read_content(name, length)
+    }
+
+    /// Reads the rest of a record of `length` bytes, whose first length was read.
+    fn read_content(&mut self, name: &str, length: u64) -> Result<Vec<u8>, Fault> {
         let mut bytes = vec![0; length as usize];
         self.file.read_exact(&mut bytes)?;
         self.offset += length;

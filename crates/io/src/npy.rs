@@ -3,7 +3,8 @@
 //!
 //! Arrays are written with version 1.0, in little-endian byte order and C order. The reader accepts
 //! versions 1 to 3, both byte orders, C and Fortran order, reals of 4 or 8 bytes, integers of 1 to
-//! 8 bytes, and text. It rejects Python objects, because reading them would execute code, and every
+//! 8 bytes, and text. Integers up to 2^53 are also read as reals: an array without a decimal point in
+//! Python is one of integers. It rejects Python objects, because reading them would execute code, and every
 //! header that numpy rejects.
 
 use std::io::{self, Read, Write};
@@ -22,6 +23,8 @@ const MAX_TEXT_BYTES: u64 = 1 << 16;
 /// Bytes decoded at a time, a multiple of 8.
 const WINDOW_BYTES: usize = 1 << 16;
 const INTACT: &str = "an intact zip archive";
+/// Largest integer that is read as a real. Above it, not all integers are exact in f64.
+const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// Writes magic bytes, version and dictionary, padded so that the data start at a multiple of 64
 /// bytes.
@@ -115,12 +118,12 @@ impl<R: Read> Array<R> {
         self.fortran_order
     }
 
-    /// Returns the precision of an array of reals.
+    /// Returns the precision of an array of reals. Integers need f64.
     pub fn real_precision(&self) -> Result<Precision, Fault> {
         match (self.kind, self.width) {
-            (Kind::Real, 8) => Ok(Precision::Double),
+            (Kind::Real, 8) | (Kind::Signed | Kind::Unsigned, _) => Ok(Precision::Double),
             (Kind::Real, 4) => Ok(Precision::Single),
-            _ => Err(self.type_fault("f32 or f64")),
+            _ => Err(self.type_fault("f32, f64 or integers")),
         }
     }
 
@@ -146,23 +149,47 @@ impl<R: Read> Array<R> {
         Ok(bytes)
     }
 
-    /// Calls `each` with every value of an array of reals.
+    /// Calls `each` with every value of an array of reals or of integers up to 2^53.
     pub fn read_reals(self, mut each: impl FnMut(f64)) -> Result<(), Fault> {
         let narrow = self.real_precision()? == Precision::Single;
+        if self.kind != Kind::Real {
+            return self.read_integers_as_reals(each);
+        }
         self.read_words(|word| {
             each(if narrow { f32::from_bits(word as u32).into() } else { f64::from_bits(word) });
             Ok(())
         })
     }
 
+    fn read_integers_as_reals(self, mut each: impl FnMut(f64)) -> Result<(), Fault> {
+        let unused_bits = 64 - 8 * self.width as u32;
+        let (name, is_signed) = (self.name.clone(), self.kind == Kind::Signed);
+        self.read_words(|word| {
+            // The shifts extend the sign.
+            let signed = (word << unused_bits).cast_signed() >> unused_bits;
+            let magnitude = if is_signed { signed.unsigned_abs() } else { word };
+            if magnitude > MAX_EXACT_INTEGER {
+                let sign = if is_signed && signed < 0 { "-" } else { "" };
+                let got = format!("the integer {sign}{magnitude}");
+                return Err(Fault::malformed(
+                    format!("array {name}"),
+                    got,
+                    "f32, f64 or integers up to 2^53",
+                ));
+            }
+            each(if is_signed { signed as f64 } else { word as f64 });
+            Ok(())
+        })
+    }
+
     /// Calls `each` with every value of an array of integers. Fails for negative values.
     pub fn read_integers(self, mut each: impl FnMut(u64) -> Result<(), Fault>) -> Result<(), Fault> {
-        let negative = self.type_fault("integers >= 0");
         let sign_bit = match self.kind {
             Kind::Unsigned => 0,
             Kind::Signed => 1 << (8 * self.width - 1),
-            _ => return Err(negative),
+            _ => return Err(self.type_fault("integers >= 0")),
         };
+        let negative = self.fault("a negative integer", "integers >= 0");
         let mut negative = Some(negative);
         self.read_words(|word| match word & sign_bit {
             0 => each(word),
@@ -247,7 +274,15 @@ impl<R: Read> Array<R> {
     }
 
     fn type_fault(&self, expected: &str) -> Fault {
-        self.fault("values of another type", expected)
+        let found = match (self.kind, self.width) {
+            (Kind::Real, 2) => "f16 values",
+            (Kind::Real, 4) => "f32 values",
+            (Kind::Real, _) => "f64 values",
+            (Kind::Signed, _) => "signed integers",
+            (Kind::Unsigned, _) => "unsigned integers",
+            (Kind::Text, _) => "text",
+        };
+        self.fault(found, expected)
     }
 }
 

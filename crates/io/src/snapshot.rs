@@ -13,6 +13,7 @@ use crate::field::FieldFormat;
 use crate::limits::{Limits, check_provenance};
 use crate::regular::open_input;
 use crate::storage::replace_file;
+use crate::text::OTHER_TYPES;
 use crate::{gadget, hdf5, npz, xyz};
 
 /// State of a simulation at one time, and its provenance.
@@ -64,7 +65,7 @@ impl Snapshot {
         let notes = self
             .provenance
             .iter()
-            .filter(|(name, _)| [PERIODIC_BOX, HUBBLE_PARAMETER].contains(&name.as_str()));
+            .filter(|(name, _)| [PERIODIC_BOX, HUBBLE_PARAMETER, OTHER_TYPES].contains(&name.as_str()));
         warnings.extend(notes.map(|(name, text)| format!("{name}: {text}")));
         warnings
     }

@@ -33,6 +33,9 @@ pub fn byte_count(count: u64) -> String {
     format_count(count, "byte", "bytes")
 }
 
+/// Name of the note about bodies of types that have no species.
+pub const OTHER_TYPES: &str = "other types";
+
 /// Texts that [`parse_units`] accepts, for messages.
 pub const UNITS_EXPECTED: &str = "nbody, galactic, solar or 'custom LENGTH m MASS kg TIME s'";
 

@@ -324,9 +324,10 @@ fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
         };
         match (name, kind, count) {
             ("species", "S", 1) => columns.push(Column::Species),
-            ("pos", "R", 3) => columns.extend((0..3).map(Column::Position)),
-            ("vel" | "velo" | "velocity", "R", 3) => columns.extend((0..3).map(Column::Velocity)),
-            ("mass" | "masses", "R", 1) => columns.push(Column::Mass),
+            // A program may call whole numbers integers.
+            ("pos", "R" | "I", 3) => columns.extend((0..3).map(Column::Position)),
+            ("vel" | "velo" | "velocity", "R" | "I", 3) => columns.extend((0..3).map(Column::Velocity)),
+            ("mass" | "masses", "R" | "I", 1) => columns.push(Column::Mass),
             ("id", "I", 1) => columns.push(Column::Id),
             _ => columns.extend(std::iter::repeat_n(Column::Ignored, count)),
         }

@@ -221,3 +221,33 @@ fn vti_file_has_the_layout_of_vtk() {
     let error = write_field_vti(&path, &GRID, "a\nb", 0.0, FieldValues::Single(&values)).unwrap_err();
     assert!(error.to_string().ends_with(r#"name of the field: got "a\nb", expected text"#), "{error}");
 }
+
+/// Python makes an array of integers from numbers without a decimal point.
+#[test]
+fn integers_are_read_as_reals() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.npy");
+    let write = |descr: &str, bytes: &[u8]| {
+        let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1, 2), }}");
+        let dict = format!("{dict:<117}\n");
+        let head = [b"\x93NUMPY\x01\x00", &118u16.to_le_bytes()[..], dict.as_bytes()].concat();
+        fs::write(&path, [&head, bytes].concat()).unwrap();
+    };
+    let read = || read_field_npy(&path, &Limits::unbounded()).map_err(|error| error.to_string());
+    let exact = 1u64 << 53;
+    for (descr, bytes, expected) in [
+        ("|i1", vec![5, 0x80], [5.0, -128.0]),
+        ("|u1", vec![5, 0x80], [5.0, 128.0]),
+        ("<i2", vec![5, 0, 0xfe, 0xff], [5.0, -2.0]),
+        (">i4", [1500i32, -7].iter().flat_map(|v| v.to_be_bytes()).collect(), [1500.0, -7.0]),
+        ("<i8", [-1i64, 3200].iter().flat_map(|v| v.to_le_bytes()).collect(), [-1.0, 3200.0]),
+        ("<u8", [exact, 2].iter().flat_map(|v| v.to_le_bytes()).collect(), [9007199254740992.0, 2.0]),
+    ] {
+        write(descr, &bytes);
+        let found = read().unwrap();
+        assert_eq!((&found.values[..], found.precision), (&expected[..], Precision::Double), "{descr}");
+    }
+    write("<u8", &[exact + 1, 2].iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>());
+    let error = read().unwrap_err();
+    assert!(error.ends_with("got the integer 9007199254740993, expected f32, f64 or integers up to 2^53"));
+}

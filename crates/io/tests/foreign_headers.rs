@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::common::read_unlimited;
 use hdf5_pure::{AttrValue, FileBuilder};
 use orrery_io::{Comoving, Limits, Snapshot, describe_snapshot, read_snapshot_as};
-use orrery_model::Units;
+use orrery_model::{Species, Units};
 
 /// Attributes of one group.
 type Group<'a> = (&'a str, &'a [(&'a str, AttrValue)]);
@@ -257,4 +257,73 @@ fn units_in_part_are_an_error_that_names_the_rest() {
     let text =
         units_of(&[("Units", &[("UnitLength_in_cm", AttrValue::VarLenString("kpc".to_owned()))])]).error();
     assert_eq!(text, "attribute /Units/UnitLength_in_cm: got 'kpc', expected a finite number > 0");
+}
+
+/// Adds a type of particles: positions, velocities and masses of n bodies. `masses` is the name of
+/// the dataset.
+fn add_type(builder: &mut FileBuilder, kind: usize, n: u64, masses: Option<&str>) {
+    let mut group = builder.create_group(&format!("PartType{kind}"));
+    let values: Vec<f64> = (0..3 * n).map(|k| (10 * kind) as f64 + k as f64).collect();
+    group.create_dataset("Coordinates").with_f64_data(&values).with_shape(&[n, 3]);
+    group.create_dataset("Velocities").with_f64_data(&values).with_shape(&[n, 3]);
+    if let Some(name) = masses {
+        group.create_dataset(name).with_f64_data(&vec![kind as f64 + 0.5; n as usize]).with_shape(&[n]);
+    }
+    builder.add_group(group.finish());
+}
+
+fn file_with_types(
+    counts: &[u64],
+    table: &[f64],
+    masses: impl Fn(usize) -> Option<&'static str>,
+) -> TestFile {
+    let mut builder = FileBuilder::new();
+    let mut header = builder.create_group("Header");
+    header.set_attr("NumPart_ThisFile", AttrValue::U64Array(counts.to_vec()));
+    header.set_attr("NumPart_Total", AttrValue::U64Array(counts.to_vec()));
+    header.set_attr("MassTable", AttrValue::F64Array(table.to_vec()));
+    header.set_attr("Time", AttrValue::F64Array(vec![0.5]));
+    builder.add_group(header.finish());
+    for (kind, &n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+        add_type(&mut builder, kind, n, masses(kind));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.hdf5");
+    std::fs::write(&path, builder.finish().unwrap()).unwrap();
+    TestFile { _folder: folder, path }
+}
+
+/// SWIFT has seven types: 3 are sinks, 4 stars, 5 black holes, whose masses have another name, and 6
+/// neutrinos.
+#[test]
+fn files_of_swift_with_seven_types_are_read() {
+    let masses = |kind| Some(if kind == 5 { "DynamicalMasses" } else { "Masses" });
+    let file = file_with_types(&[2, 1, 0, 0, 1, 1, 3], &[0.0; 7], masses);
+    let snapshot = file.read();
+    let bodies = &snapshot.particles;
+    use Species::{Boundary, Gas, Halo, Stars};
+    assert_eq!(bodies.species, [Gas, Gas, Halo, Stars, Boundary, Halo, Halo, Halo]);
+    assert_eq!(bodies.mass, [0.5, 0.5, 1.5, 4.5, 5.5, 6.5, 6.5, 6.5]);
+    assert_eq!((bodies.position.x[5], bodies.id.len(), snapshot.time), (60.0, 8, 0.5));
+    let expected = "other types: 3 bodies of type 6 read as halo, a collisionless species";
+    assert!(snapshot.warnings().contains(&expected.to_owned()), "{:?}", snapshot.warnings());
+    let without_others = file_with_types(&[2, 1, 0, 0, 1, 1, 0], &[0.0; 7], masses).read();
+    assert!(!without_others.warnings().iter().any(|warning| warning.contains("type")));
+}
+
+/// The number of types of GADGET-4 is an option of its build.
+#[test]
+fn files_of_gadget_4_have_any_number_of_types() {
+    let of_file = |_| Some("Masses");
+    let two = file_with_types(&[0, 4], &[0.0, 0.25], of_file).read().particles;
+    assert_eq!((two.species, two.mass), (vec![Species::Halo; 4], vec![0.25; 4]));
+    let nine = file_with_types(&[1, 0, 0, 0, 0, 0, 0, 2, 1], &[0.0; 9], of_file).read();
+    assert_eq!(nine.particles.species, [Species::Gas, Species::Halo, Species::Halo, Species::Halo]);
+    assert!(nine.warnings()[1].contains("2 bodies of type 7, 1 body of type 8 read as halo"));
+    let error = |counts: &[u64], table: &[f64]| file_with_types(counts, table, of_file).error();
+    assert_eq!(error(&[0, 1], &[0.0; 6]), "attribute /Header/MassTable has 6 entries, expected 2");
+    assert_eq!(
+        error(&[1; 33], &[0.0; 33]),
+        "attribute /Header/NumPart_ThisFile: got 33 numbers, expected one for each of 1 to 32 types"
+    );
 }

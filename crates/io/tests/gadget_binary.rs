@@ -196,3 +196,37 @@ fn errors_name_the_block() {
         "end of block MASS at byte 380: got length 5, expected 4 as at the start of the block",
     );
 }
+
+/// Two types and nine types with the header of GADGET-4, in both lengths that its versions write.
+#[test]
+fn headers_of_gadget_4_are_read() {
+    for variant in Variant::all() {
+        for (counts, end) in [(vec![0u64, 2], 8), (vec![0, 2], 24), (vec![1, 0, 0, 0, 0, 0, 0, 0, 1], 8)] {
+            let types = counts.len();
+            let word = |value: u64| variant.double(f64::from_bits(value));
+            let mut head: Vec<u8> = [&counts[..], &counts[..]].concat().into_iter().flat_map(word).collect();
+            head.extend((0..types).flat_map(|_| variant.double(0.25)));
+            head.extend([0.75, 0.0, 0.0].iter().flat_map(|&value| variant.double(value)));
+            head.extend(variant.int(1));
+            head.resize(24 * types + 24 + end, 0);
+            let bytes = [
+                variant.block(b"HEAD", &head),
+                variant.block(b"POS ", &variant.reals(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])),
+                variant.block(b"VEL ", &variant.reals(&[0.0; 6])),
+                variant.block(b"ID  ", &variant.ids(&[7, 8])),
+            ];
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("snapshot_000");
+            std::fs::write(&path, bytes.concat()).unwrap();
+            let snapshot = read_snapshot(&path, &Limits::unbounded()).unwrap_or_else(|e| panic!("{e}"));
+            let bodies = &snapshot.particles;
+            assert_eq!(
+                (snapshot.time, &bodies.id[..], &bodies.mass[..]),
+                (0.75, &[7, 8][..], &[0.25; 2][..])
+            );
+            let expected = if types == 2 { [Species::Halo; 2] } else { [Species::Gas, Species::Halo] };
+            assert_eq!((&bodies.species[..], bodies.position.z[1]), (&expected[..], 6.0));
+            assert_eq!(snapshot.warnings().iter().any(|text| text.contains("type 8")), types == 9);
+        }
+    }
+}

@@ -190,3 +190,14 @@ proptest! {
         }
     }
 }
+
+/// Whole numbers may have the type of integers.
+#[test]
+fn integer_columns_of_xyz_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.xyz");
+    let text = "1\nProperties=pos:I:3:vel:I:3:mass:I:1:id:I:1 units=nbody\n1 -2 3 0 5 0 7 9\n";
+    std::fs::write(&path, text).unwrap();
+    let body = read_unlimited(&path).unwrap().particles.get(0);
+    assert_eq!((body.position, body.velocity, body.mass), ([1.0, -2.0, 3.0], [0.0, 5.0, 0.0], 7.0));
+}

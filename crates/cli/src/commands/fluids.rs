@@ -40,6 +40,9 @@ pub fn print_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
         print_line!("  {name}          {} to {}", table_number(low), table_number(high));
     }
     print_line!("  velocities {}", if file.velocity.is_some() { "yes" } else { "no" });
+    for part in &file.ignored {
+        print_line!("  ignored    {part}");
+    }
     Ok(json!({
         "path": path.display().to_string(),
         "particles": n,

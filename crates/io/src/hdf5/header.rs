@@ -11,16 +11,16 @@ use super::source::Meter;
 use super::{UNIT_LENGTH, UNIT_MASS, UNIT_SYSTEM, UNIT_VELOCITY};
 use crate::cosmology::{CosmologyFields, Exponents};
 use crate::error::Fault;
-use crate::gadget::check_totals;
+use crate::gadget::{MAX_TYPES, check_totals};
 use crate::limits::check_provenance;
 use crate::text;
 
 /// Content of /Header.
 pub struct Header {
-    /// Number of bodies of each species.
-    pub counts: [u64; 6],
-    /// Mass of all bodies of a species. If it is zero, the bodies have individual masses.
-    pub mass_table: [f64; 6],
+    /// Number of bodies of each type: 6 in GADGET-2, 7 in SWIFT, any number in GADGET-4.
+    pub counts: Vec<u64>,
+    /// Mass of all bodies of a type. If it is zero, the bodies have individual masses.
+    pub mass_table: Vec<f64>,
     /// Simulated time.
     pub time: f64,
     /// Fields that identify a cosmological snapshot.
@@ -35,8 +35,16 @@ impl Header {
         meter.allow_metadata();
         let group = file.group("Header").map_err(|error| library_fault("group /Header", error))?;
         let attributes = read_attributes(&group, "group /Header", meter)?;
-        let counts = six_values(&attributes, "NumPart_ThisFile", AttrValue::to_u64s)?
+        let counts = values_per_type(&attributes, "NumPart_ThisFile", AttrValue::to_u64s)?
             .ok_or_else(|| missing_attribute("NumPart_ThisFile"))?;
+        if counts.is_empty() || counts.len() > MAX_TYPES {
+            let got = format!("{} numbers", counts.len());
+            let expected = format!("one for each of 1 to {MAX_TYPES} types");
+            return Err(Fault::malformed(header_attribute("NumPart_ThisFile"), got, expected));
+        }
+        let check_types = |name: &str, length: usize| {
+            Fault::check_length(header_attribute(name), length as u64, counts.len() as u64)
+        };
         let files = header_number(&attributes, "NumFilesPerSnapshot")?.unwrap_or(1.0);
         // Some programs write 0.
         if files.is_nan() || files > 1.0 {
@@ -46,11 +54,16 @@ impl Header {
                 "1 file per snapshot",
             ));
         }
-        let totals = six_values(&attributes, "NumPart_Total", AttrValue::to_u64s)?.unwrap_or(counts);
-        check_totals(&header_attribute("NumPart_Total"), &totals, &counts)?;
+        if let Some(totals) = values_per_type(&attributes, "NumPart_Total", AttrValue::to_u64s)? {
+            check_types("NumPart_Total", totals.len())?;
+            check_totals(&header_attribute("NumPart_Total"), &totals, &counts)?;
+        }
+        let mass_table = values_per_type(&attributes, "MassTable", to_numbers)?;
+        let mass_table = mass_table.unwrap_or_else(|| vec![0.0; counts.len()]);
+        check_types("MassTable", mass_table.len())?;
         Ok(Self {
             counts,
-            mass_table: six_values(&attributes, "MassTable", to_numbers)?.unwrap_or_default(),
+            mass_table,
             time: header_number(&attributes, "Time")?.unwrap_or(0.0),
             cosmology: cosmology_fields(file, &attributes, meter)?,
         })
@@ -105,7 +118,7 @@ fn header_attribute(name: &str) -> String {
 }
 
 fn missing_attribute(name: &str) -> Fault {
-    Fault::malformed(header_attribute(name), "nothing", "6 numbers")
+    Fault::malformed(header_attribute(name), "nothing", "a number for each type of particle")
 }
 
 /// Names of the attributes of a dataset for its exponents of a and h: EAGLE, SWIFT, GADGET-4.
@@ -134,22 +147,16 @@ fn describe_value(value: &AttrValue) -> String {
     text::shorten_for_message(&text, text::MAX_QUOTED_CHARS)
 }
 
-/// Returns an attribute of /Header with one value per species, or `None` if there is no such
-/// attribute.
-fn six_values<T: Copy>(
+/// Returns an attribute of /Header with one value per type, or `None` if there is no such attribute.
+fn values_per_type<T>(
     attributes: &Attributes,
     name: &str,
     convert: impl Fn(&AttrValue) -> Option<Vec<T>>,
-) -> Result<Option<[T; 6]>, Fault> {
+) -> Result<Option<Vec<T>>, Fault> {
     let Some(value) = attributes.get(name) else { return Ok(None) };
-    let values = convert(value)
-        .ok_or_else(|| Fault::malformed(header_attribute(name), describe_value(value), "6 numbers >= 0"))?;
-    let length = values.len() as u64;
-    <[T; 6]>::try_from(values).map(Some).map_err(|_| Fault::Length {
-        location: header_attribute(name),
-        got: length,
-        expected: 6,
-    })
+    convert(value)
+        .map(Some)
+        .ok_or_else(|| Fault::malformed(header_attribute(name), describe_value(value), "numbers >= 0"))
 }
 
 /// Names of the attributes for a unit, in cgs: those of GADGET, GIZMO and SWIFT. The last entry is

@@ -14,6 +14,7 @@ use super::header::{Header, exponents, read_provenance, read_units};
 use super::source::{Meter, MeteredFile};
 use crate::cosmology::{Comoving, Conversion, Exponents};
 use crate::error::Fault;
+use crate::gadget::{other_types_note, species_of_type};
 use crate::limits::{COLUMN_BYTES, Limits};
 use crate::regular::open_input;
 use crate::snapshot::Snapshot;
@@ -21,6 +22,8 @@ use crate::text::{self, byte_count};
 
 /// Largest compression ratio: that of deflate, the most effective of the usual HDF5 filters.
 pub const MAX_COMPRESSION: u64 = 1032;
+/// Masses of black holes in files of SWIFT.
+const DYNAMICAL_MASSES: &str = "DynamicalMasses";
 /// Rows decoded at a time, to avoid a second copy of a whole column.
 const WINDOW_ROWS: u64 = 1 << 18;
 /// Memory per body in bytes: its columns, its entry of the dataset Order, and the inverse of it.
@@ -85,7 +88,7 @@ struct Column {
     factor: f64,
 }
 
-/// Columns of one species. `mass`, `id` and `order` are optional.
+/// Columns of one type of particles. `mass`, `id` and `order` are optional.
 struct Columns {
     species: Species,
     rows: u64,
@@ -108,7 +111,7 @@ impl Source {
         let header = Header::read(&self.file, &self.meter)?;
         let treatment = header.cosmology.treatment(comoving)?;
         let (step, mut provenance) = read_provenance(&self.file, &self.meter)?;
-        for note in &treatment.notes {
+        for note in treatment.notes.iter().chain(&other_types_note(&header.counts)) {
             provenance.retain(|(name, _)| *name != note.0);
             provenance.push(note.clone());
         }
@@ -136,8 +139,8 @@ impl Source {
             ));
         }
         let mut all = Vec::new();
-        for species in Species::ALL.into_iter().filter(|&species| header.counts[species as usize] > 0) {
-            all.push(self.open_columns(species, header, conversion)?);
+        for kind in (0..header.counts.len()).filter(|&kind| header.counts[kind] > 0) {
+            all.push(self.open_columns(kind, header, conversion)?);
         }
         let working = all.iter().map(Columns::working_bytes).max().unwrap_or(0);
         let mut bodies = limits.allocate_bodies(n, BODY_BYTES, working)?;
@@ -155,16 +158,16 @@ impl Source {
         Ok(bodies)
     }
 
-    /// Opens and checks the datasets of one species.
+    /// Opens and checks the datasets of one type of particles.
     fn open_columns(
         &self,
-        species: Species,
+        kind: usize,
         header: &Header,
         conversion: Option<Conversion>,
     ) -> Result<Columns, Fault> {
-        let n = header.counts[species as usize];
-        let name = |dataset: &str| format!("/PartType{}/{dataset}", species as u8);
-        let group = format!("PartType{}", species as u8);
+        let n = header.counts[kind];
+        let group = format!("PartType{kind}");
+        let name = |dataset: &str| format!("/{group}/{dataset}");
         self.meter.allow_metadata();
         self.file.group(&group).map_err(|error| library_fault(&format!("group /{group}"), error))?;
         let optional = |dataset: &str| {
@@ -178,10 +181,14 @@ impl Source {
                 None => Ok(column),
             }
         };
-        let table_mass = header.mass_table[species as usize];
-        let own_mass = (table_mass == 0.0).then(|| reals("Masses", &[n], Exponents::MASS));
+        let table_mass = header.mass_table[kind];
+        // Black holes of SWIFT have the mass that moves them, and that of the model within.
+        let is_swift_black_hole =
+            || !self.has_dataset(&name("Masses")) && self.has_dataset(&name(DYNAMICAL_MASSES));
+        let masses = if table_mass == 0.0 && is_swift_black_hole() { DYNAMICAL_MASSES } else { "Masses" };
+        let own_mass = (table_mass == 0.0).then(|| reals(masses, &[n], Exponents::MASS));
         Ok(Columns {
-            species,
+            species: species_of_type(kind),
             rows: n,
             shared_mass: table_mass * conversion.map_or(1.0, |conversion| conversion.factor(Exponents::MASS)),
             position: reals("Coordinates", &[n, 3], Exponents::POSITION)?,

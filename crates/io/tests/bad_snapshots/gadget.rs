@@ -65,7 +65,7 @@ pub fn all() -> Vec<BadFile> {
         File::default().raw(&length(256)).raw(&[0; 256]).raw(&length(255)).expect_message("end of block HEAD at byte 260: got length 255, expected 256 as at the start of the block"),
         File::default().raw(&length(8)).raw(&[0; 4]).expect_message("block label at byte 4: got a length of 8 bytes, expected at most the 4 bytes left in the file"),
         File::default().record(b"HEAD\0\0\0\0").expect_message("the file ends too early: it is truncated"),
-        File::default().record(b"HEAD\0\0\0\0").record(&[0; 255]).expect_message("block HEAD at byte 20: got 255 bytes, expected 256 bytes"),
+        File::default().record(b"HEAD\0\0\0\0").record(&[0; 255]).expect_message("block HEAD at byte 20: got 255 bytes, expected 256 bytes, or 24 N + 32 or 24 N + 48 for N types"),
         File::default().header([0, 2, 0, 0, 0, 0], [0.0; 6], 2).expect_message("block HEAD: got 2 files, expected 1 file per snapshot"),
         File::default().header([0, 2, 0, 0, 0, 0], [0.0; 6], u32::MAX).expect_message("block HEAD: got 4294967295 files, expected 1 file per snapshot"),
         two_bodies().expect_message("end of file: got no further block, expected POS, VEL, ID and MASS"),

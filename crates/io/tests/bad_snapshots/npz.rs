@@ -194,8 +194,8 @@ pub fn all() -> Vec<BadFile> {
         ),
         replaced_array(
             "position",
-            npy("<i8", "(2, 3)", &[0; 48]),
-            "array position: got values of another type, expected f32 or f64",
+            npy("<i8", "(2, 3)", &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x80].repeat(6)),
+            "array position: got the integer -9151314442816847873, expected f32, f64 or integers up to 2^53",
         ),
         replaced_array(
             "position",
@@ -238,14 +238,24 @@ pub fn all() -> Vec<BadFile> {
         replaced_array("mass", npy("<f8", "(1,)", &[0; 8]), "array mass has 1 entry, expected 2"),
         replaced_array(
             "mass",
-            npy("<u8", "(2,)", &[0; 16]),
-            "array mass: got values of another type, expected f32 or f64",
+            npy("<u8", "(2,)", &[1, 0, 0, 0, 0, 0, 0x20, 0].repeat(2)),
+            "array mass: got the integer 9007199254740993, expected f32, f64 or integers up to 2^53",
+        ),
+        replaced_array(
+            "mass",
+            npy("<U1", "(2,)", &[0; 8]),
+            "array mass: got text, expected f32, f64 or integers",
+        ),
+        replaced_array(
+            "id",
+            npy("<f8", "(2,)", &[0; 16]),
+            "array id: got f64 values, expected integers >= 0",
         ),
         replaced_array("mass", many(1), "array mass has 20000 entries, expected 2"),
         replaced_array(
             "id",
             npy("<i8", "(2,)", &[0xff; 16]),
-            "array id: got values of another type, expected integers >= 0",
+            "array id: got a negative integer, expected integers >= 0",
         ),
         replaced_array("id", npy("<u8", "(3,)", &[0; 24]), "array id has 3 entries, expected 2"),
         replaced_array("species", npy("|u1", "(2,)", &[1, 6]), "array species: got 6, expected 0 to 5"),
@@ -257,20 +267,16 @@ pub fn all() -> Vec<BadFile> {
         ),
         replaced_array(
             "time",
-            npy("<i8", "()", &[0; 8]),
-            "array time: got values of another type, expected f32 or f64",
+            npy("<U2", "()", &[0; 8]),
+            "array time: got text, expected f32, f64 or integers",
         ),
         replaced_array("step", npy("<u8", "(0,)", &[]), "array step: got shape [0], expected one number"),
         replaced_array(
             "step",
             npy("<i8", "()", &[0xff; 8]),
-            "array step: got values of another type, expected integers >= 0",
+            "array step: got a negative integer, expected integers >= 0",
         ),
-        replaced_array(
-            "units",
-            npy("<f8", "()", &[0; 8]),
-            "array units: got values of another type, expected text",
-        ),
+        replaced_array("units", npy("<f8", "()", &[0; 8]), "array units: got f64 values, expected text"),
         replaced_array(
             "units",
             npy("<U1", "()", &[b'x', 0, 0, 0]),

@@ -319,3 +319,24 @@ fn damaged_names_in_the_index_are_refused() {
         }
     }
 }
+
+/// Properties that may be velocities under a damaged name are reported, others are not.
+#[test]
+fn velocities_under_another_name_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.xyz");
+    let ignored = |properties: &str, values: &str| {
+        let text = format!("1\nLattice=\"4 0 0 0 4 0 0 0 4\" Properties={properties}\nA 1 2 3 {values}\n");
+        fs::write(&path, text).unwrap();
+        let file = read_unlimited(&path).unwrap();
+        (file.velocity.is_some(), file.ignored)
+    };
+    let reported = |name: &str| vec![format!("no velocities but properties of another name ('{name}')")];
+    let start = "species:S:1:pos:R:3";
+    assert_eq!(ignored(&format!("{start}:vemo:R:3"), "1 2 3"), (false, reported("vemo:R:3")));
+    assert_eq!(ignored(&format!("{start}:velo:S:3"), "1 2 3"), (false, reported("velo:S:3")));
+    assert_eq!(ignored(&format!("{start}:momenta:R:3"), "1 2 3"), (false, reported("momenta:R:3")));
+    assert_eq!(ignored(&format!("{start}:forces:R:3:Z:I:1"), "1 2 3 4"), (false, Vec::new()));
+    assert_eq!(ignored(start, ""), (false, Vec::new()));
+    assert_eq!(ignored(&format!("{start}:velo:I:3:spin:R:3"), "1 2 3 4 5 6"), (true, Vec::new()));
+}

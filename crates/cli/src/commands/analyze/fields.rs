@@ -166,6 +166,9 @@ pub fn write_files(rows: &[FieldRow], folder: &Path) -> Result<(), Failure> {
 fn csv_header(rows: &[FieldRow]) -> String {
     let names = common_units(rows).unwrap_or(Units::Dimensionless).names();
     let unit = rows.iter().find_map(|row| row.labels.unit.as_deref()).unwrap_or_default();
+    // The unit of a foreign file could end its cell.
+    let unit = unit.replace([',', '"', '\n', '\r'], " ");
+    let unit = unit.as_str();
     let heat = match (rows.iter().any(|row| row.has_heat_capacity), unit, names.length) {
         (true, _, "") => String::new(),
         (true, ..) => "J/m".to_owned(),
@@ -180,9 +183,15 @@ fn csv_header(rows: &[FieldRow]) -> String {
 }
 
 /// Returns a path as a cell of a CSV file.
+///
+/// A spreadsheet executes a cell that begins with `=`, `+`, `-` or `@` as a formula, also in quotes. Such
+/// a path is relative, so `./` before it names the same file.
 pub fn csv_text(path: &Path) -> String {
     let text = path.display().to_string();
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if is_formula { format!("./{text}") } else { text };
+    let needs_quotes = is_formula || text.contains([',', '"', '\n', '\r']);
+    if needs_quotes { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 /// Returns the plot of minimum, mean and maximum over time, or over the number of the file if a
@@ -240,4 +249,25 @@ pub fn to_json(rows: &[FieldRow]) -> Value {
         })
     };
     rows.iter().map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No cell begins like a formula, and each names its file.
+    #[test]
+    fn cells_of_paths_are_not_formulas() {
+        for (path, cell) in [
+            ("out/a.vti", "out/a.vti"),
+            ("a b.npy", "a b.npy"),
+            ("=1+2.npy", "\"./=1+2.npy\""),
+            ("+a.npy", "\"./+a.npy\""),
+            ("-a.npy", "\"./-a.npy\""),
+            ("@SUM(A1).npy", "\"./@SUM(A1).npy\""),
+            ("a,\"b\".npy", "\"a,\"\"b\"\".npy\""),
+        ] {
+            assert_eq!(csv_text(Path::new(path)), cell);
+        }
+    }
 }

@@ -122,7 +122,8 @@ fn read_frame(lines: &mut Lines<impl BufRead>, file_bytes: u64, limits: &Limits)
         given => open_box(given, comment.dimensions, &builder.coordinates),
     };
     let fluid = builder.finish(bounds, comment.species_masses, comment.step, comment.time);
-    Ok(FluidFile { units: comment.units, stated_dimensions: comment.stated_dimensions, ..fluid })
+    let CommentLine { units, stated_dimensions, ignored, .. } = comment;
+    Ok(FluidFile { units, stated_dimensions, ignored, ..fluid })
 }
 
 /// Returns the byte and the number of lines before the last frame. At most 1000 empty lines may
@@ -193,6 +194,8 @@ struct CommentLine {
     species_masses: Option<Vec<f64>>,
     units: Option<BTreeMap<String, String>>,
     stated_dimensions: Option<usize>,
+    /// Descriptions of parts that are not read.
+    ignored: Vec<String>,
 }
 
 impl CommentLine {
@@ -208,7 +211,12 @@ impl CommentLine {
             let parse = |text: &str| numbers_of(text).ok_or_else(|| fault(key, text, expected));
             value(&[key]).map(parse).transpose()
         };
-        let columns = parse_properties(value(&["Properties"]).unwrap_or(DEFAULT_PROPERTIES), number)?;
+        let properties = value(&["Properties"]).unwrap_or(DEFAULT_PROPERTIES);
+        let columns = parse_properties(properties, number)?;
+        let ignored = match columns.contains(&Column::Velocity(0)) {
+            true => Vec::new(),
+            false => possible_velocities(properties).into_iter().collect(),
+        };
         let dimensions = match value(&["dimensions"]) {
             None | Some("3") => 3,
             Some("2") => 2,
@@ -256,6 +264,7 @@ impl CommentLine {
             species_masses: parsed("species_masses", "numbers")?,
             units: units_of(&pairs),
             stated_dimensions: value(&["dimensions"]).map(|_| dimensions),
+            ignored,
         })
     }
 }
@@ -301,6 +310,21 @@ fn numbers_of(text: &str) -> Option<Vec<f64>> {
     text.split_whitespace().map(number).collect()
 }
 
+/// Describes the properties of a file without velocities that may be velocities under another or a
+/// damaged name: those with three numbers, and those whose name starts like that of velocities.
+fn possible_velocities(properties: &str) -> Option<String> {
+    let fields: Vec<&str> = properties.split(':').collect();
+    let may_be_velocity = |property: &&[&str]| {
+        let [name, _, count] = property[..] else { return false };
+        let is_other = ["pos", "image", "force", "forces", "species"].contains(&name);
+        !is_other && (count == "3" || name.to_ascii_lowercase().starts_with("vel"))
+    };
+    let found: Vec<String> =
+        fields.chunks(3).filter(may_be_velocity).map(|property| quoted(&property.join(":"))).collect();
+    (!found.is_empty())
+        .then(|| format!("no velocities but properties of another name ({})", found.join(", ")))
+}
+
 /// Parses a list of `name:type:count` into one entry per column.
 fn parse_properties(value: &str, line: u64) -> Result<Vec<Column>, Fault> {
     let fault = |got: String, expected: &str| {
@@ -316,11 +340,12 @@ fn parse_properties(value: &str, line: u64) -> Result<Vec<Column>, Fault> {
         };
         match (name, kind, count) {
             ("species", "S", 1) => columns.push(Column::Species),
-            ("pos", "R", 3) => columns.extend((0..3).map(Column::Position)),
-            ("velo" | "vel" | "velocity" | "velocities", "R", 3) => {
+            // A program may call whole numbers integers.
+            ("pos", "R" | "I", 3) => columns.extend((0..3).map(Column::Position)),
+            ("velo" | "vel" | "velocity" | "velocities", "R" | "I", 3) => {
                 columns.extend((0..3).map(Column::Velocity));
             }
-            ("mass" | "masses", "R", 1) => columns.push(Column::Mass),
+            ("mass" | "masses", "R" | "I", 1) => columns.push(Column::Mass),
             ("id", "I", 1) => columns.push(Column::Id),
             ("image", "I", 3) => columns.extend((0..3).map(Column::Image)),
             _ => columns.extend(std::iter::repeat_n(Column::Ignored, count)),
