@@ -135,7 +135,7 @@ pub fn check_input(path: &Path) -> Result<(), Failure> {
     if path.is_dir() {
         let path = path.display();
         return Err(Failure::Usage(format!(
-            "{path}: is a directory, expected a snapshot file; orrery analyze reads the directory of a run"
+            "{path}: is a directory, expected a snapshot file; orrery analyze reads the directory of a run, orrery check compares its files"
         )));
     }
     Ok(())

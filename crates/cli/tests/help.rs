@@ -2,7 +2,7 @@
 
 use crate::common::{TestDir, text};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "run",
     "resume",
     "check",

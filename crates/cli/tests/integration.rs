@@ -11,6 +11,7 @@ mod devices;
 mod end_to_end;
 mod fault;
 mod field_files;
+mod files_of_runs;
 mod fluid_mistakes;
 mod fluid_runs;
 mod foreign_folders;

@@ -197,7 +197,7 @@ fn errors_in_the_bodies() {
             ),
             (
                 &["info", "bare"],
-                "bare: is a directory, expected a snapshot file; orrery analyze reads the directory of a run",
+                "bare: is a directory, expected a snapshot file; orrery analyze reads the directory of a run, orrery check compares its files",
             ),
             (&["forces", "text.xyz"], "text.xyz: line 4: got 'zero' in column 5, expected a number"),
             (&["forces", "nan.xyz"], nan),

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use orrery_engine::case::{Case, CaseSource, GravityCase};
 use orrery_engine::gravity::initial_bodies;
 use orrery_engine::{EngineError, checkpoint, provenance};
-use orrery_io::{Comoving, FieldFormat, Format, Limits, Snapshot, SnapshotDescription};
+use orrery_io::{Comoving, FieldFormat, Format, Limits, Snapshot, SnapshotDescription, is_fluid_trajectory};
 use orrery_model::{Dimension, format_count};
 use orrery_particles::settings::GravitySettings;
 use serde_json::{Value, json};
 
+use super::other_files::{READ_BY_CONVERT, READ_BY_INFO, refusal, trajectory_refusal};
 use super::table_number;
 use crate::args::{ConvertArgs, IcArgs, InfoArgs, limits_for};
 use crate::failure::{Failure, check_input, check_new_output};
@@ -120,7 +121,14 @@ fn print_file_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
         Some(_) => return super::fields::print_info(path, limits),
         None => {}
     }
-    let found = orrery_io::describe_snapshot(path, limits).map_err(Failure::Input)?;
+    if let Some(failure) = refusal(path, READ_BY_INFO) {
+        return Err(failure);
+    }
+    let found = match orrery_io::describe_snapshot(path, limits) {
+        // A trajectory may have any name.
+        Err(_) if is_fluid_trajectory(path) => return super::fluids::print_info(path, limits),
+        found => found.map_err(Failure::Input)?,
+    };
     super::print_warnings(path, &found.warnings);
     print_line!("{}", path.display());
     print_line!("  format     {}", found.format.name());
@@ -256,8 +264,15 @@ pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
     match FieldFormat::detect(input) {
         Some(FieldFormat::Segy) => return super::segy::convert(arguments),
         Some(_) => return super::fields::convert(arguments),
-        None => refuse_flags(arguments, "has bodies", &["--cosmological"])?,
+        None => {}
     }
+    if super::fluids::is_fluid_file(input) {
+        return Err(trajectory_refusal(input));
+    }
+    if let Some(failure) = refusal(input, READ_BY_CONVERT) {
+        return Err(failure);
+    }
+    refuse_flags(arguments, "has bodies", &["--cosmological"])?;
     if FieldFormat::from_path(output).is_some() {
         Format::detect(input).map_err(Failure::Input)?;
         return Err(Failure::Usage(format!(
@@ -267,7 +282,10 @@ pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
         )));
     }
     let comoving = cosmological.map_or(Comoving::Refuse, Comoving::from);
-    let snapshot = orrery_io::read_snapshot_as(input, &memory.limits(), comoving).map_err(Failure::Input)?;
+    let snapshot = match orrery_io::read_snapshot_as(input, &memory.limits(), comoving) {
+        Err(_) if is_fluid_trajectory(input) => return Err(trajectory_refusal(input)),
+        snapshot => snapshot.map_err(Failure::Input)?,
+    };
     super::print_warnings(input, &snapshot.warnings());
     let invalid = |source| EngineError::Bodies { origin: input.display().to_string(), source };
     snapshot.particles.validate().map_err(invalid)?;

@@ -13,6 +13,7 @@ mod fluids;
 mod ladder;
 mod man;
 mod occupancy;
+mod other_files;
 mod presets;
 mod run;
 mod segy;
