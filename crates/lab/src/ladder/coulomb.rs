@@ -3,7 +3,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 
-use super::repeats::repeat_count;
+use super::repeats::{max_run_seconds, repeat_count};
 use super::{
     Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roof, Roofs, RungResult, Scale, Sweep,
     SweepSeries, TimedRuns, Work,
@@ -39,8 +39,6 @@ const SPACING: f32 = 0.5;
 /// Operations of a term by the textbook: 3 differences, 3 squares, 3 additions with eps², a
 /// reciprocal square root, a product and a sum.
 const FLOPS: f64 = 12.0;
-/// Longest time of a single run. Slower rungs are measured with fewer charges and points.
-const MAX_RUN_SECONDS: f64 = 0.5;
 /// Points at which potentials are compared with the reference.
 const SAMPLE: usize = 200;
 /// Points per thread of the sweep.
@@ -138,7 +136,7 @@ fn time_on_cpu(n: usize, version: CpuVersion) -> Result<(TimedRuns, f64), LabErr
         let run = || drop(std::hint::black_box(version(&map.charges, &map.grid)));
         Ok::<_, LabError>(time_on_host(1, run).median())
     };
-    let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
+    let (n, run_seconds) = largest_affordable_size(n, max_run_seconds(), time_size)?;
     let map = ChargedGrid::new(n);
     let mut potential = Vec::new();
     let times = time_on_host(repeat_count(run_seconds), || potential = version(&map.charges, &map.grid));
@@ -154,7 +152,7 @@ fn measure_on_device(
 ) -> Result<RungResult, LabError> {
     let coulomb = CoulombMap::new(device, method)?;
     let time_size = |n: usize| DeviceMap::upload(device, n)?.time_once(&coulomb);
-    let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
+    let (n, run_seconds) = largest_affordable_size(n, max_run_seconds(), time_size)?;
     let map = DeviceMap::upload(device, n)?;
     let times =
         time_on_device(device, repeat_count(run_seconds), run_seconds, || map.queue_potential(&coulomb))?;

@@ -47,6 +47,8 @@ fn check_ladder(device: &Device, entry: &'static LadderEntry, n: usize) -> Ladde
     let LadderOutput { text, json } = &output;
     assert!(text.starts_with(&format!("{}, ", entry.title)), "{text}");
     assert!(lines.iter().any(|line| line.starts_with(&device.title())), "{text}");
+    let is_cpu = device.properties().kind == DeviceKind::Cpu;
+    assert_eq!(text.contains("\nThis device is the CPU, through OpenCL: "), is_cpu, "{text}");
     assert_eq!(json["device"], device.title());
     assert_eq!((json["ladder"].as_str(), json["n"].as_u64()), (Some(entry.name), Some(n as u64)));
     let count_of = |list: &Value| list.as_array().map_or(0, Vec::len);

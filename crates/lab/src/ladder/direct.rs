@@ -10,8 +10,10 @@ use orrery_particles::solver::direct::plain;
 use orrery_particles::solver::direct::rungs::{COURSE_FIGURES, COURSE_GPUS, CourseFigure, rungs};
 use orrery_particles::solver::{CpuStrategy, Problem};
 
-use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, STEP_DT};
-use super::repeats::time_rung_on_device;
+use super::gravity::{
+    BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, RungSizes, STEP_DT,
+};
+use super::repeats::{max_run_seconds, time_rung_on_device};
 use super::{
     Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, ReferenceTable, Scale,
     Sweep, SweepSeries, Work,
@@ -56,6 +58,8 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
             strategy.unwrap_or_else(|| DirectDeviceStrategy::default_for(device, n, precision)).into()
         },
         count_work,
+        sizes: RungSizes::PerRung,
+        max_run_seconds: max_run_seconds(),
     };
     gravity.measure(request, ladder)?;
     ladder.figures.extend(request.device.map(|_| course_figures(ladder)));
@@ -156,7 +160,7 @@ fn count_work(evaluation: &Evaluation) -> (f64, Work) {
         }
         EvaluatedStrategy::Cpu(CpuStrategy::Tree(_))
         | EvaluatedStrategy::Device(DeviceStrategy::Tree(_))
-        | EvaluatedStrategy::InsertionStep => None,
+        | EvaluatedStrategy::InsertionStep(_) => None,
     };
     (evaluation.body_terms as f64, Work { flops: Some(FLOPS_PER_PAIR), bytes })
 }

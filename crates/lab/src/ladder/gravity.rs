@@ -8,7 +8,7 @@ use orrery_model::{Precision, Vec3s};
 use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy};
 use orrery_particles::solver::direct::device::{CourseProgram, CourseSteps};
 use orrery_particles::solver::rungs::{Rung, RungKind, Threads};
-use orrery_particles::solver::tree::device::{BLOCKS_PER_SM, InsertionSteps};
+use orrery_particles::solver::tree::device::{BLOCKS_PER_SM, InsertionOptions, InsertionSteps};
 use orrery_particles::solver::tree::rungs::THETA;
 use orrery_particles::solver::{CpuStrategy, Problem, direct, tree};
 
@@ -24,10 +24,22 @@ use crate::workload::{DeviceWorkload, Workload};
 pub const BYTES_PER_BODY: u64 = 450;
 /// Remark on the column of errors.
 pub const ERROR_REMARK: &str = "error: median relative error of the accelerations";
-/// Longest time of a single evaluation. Slower rungs are measured with fewer bodies.
-const MAX_RUN_SECONDS: f64 = 0.5;
 /// Step so short that bodies at rest do not move noticeably during a measurement.
 pub const STEP_DT: f64 = 1e-9;
+
+/// Longest time of a single evaluation on the CPU if all rungs have the same number of bodies: a
+/// device with millions of bodies is compared with one thread.
+const MAX_CPU_SECONDS: f64 = 8.0;
+
+/// Numbers of bodies of the rungs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RungSizes {
+    /// As many as a rung computes in time, so that slow rungs have fewer bodies. For rates that
+    /// hardly depend on the number, such as pairs per second.
+    PerRung,
+    /// The same for all rungs: as many as the slowest one computes in time.
+    Common,
+}
 
 /// Differences between the ladders of the direct sum and of the tree.
 pub struct GravityLadder {
@@ -39,6 +51,10 @@ pub struct GravityLadder {
     pub default_strategy: fn(&Device, usize, Precision, Option<&Tuning>) -> DeviceStrategy,
     /// Returns the items counted in one evaluation and the work per item.
     pub count_work: fn(&Evaluation) -> (f64, Work),
+    /// Numbers of bodies of the rungs.
+    pub sizes: RungSizes,
+    /// Longest time of a single evaluation, usually [`super::repeats::max_run_seconds`].
+    pub max_run_seconds: f64,
 }
 
 /// Strategy and size of a force evaluation, and the terms that it summed.
@@ -50,60 +66,56 @@ pub struct Evaluation {
 }
 
 /// Strategy of a force evaluation.
+#[derive(Clone, Copy)]
 pub enum EvaluatedStrategy {
     Cpu(CpuStrategy),
     PlainCpu,
     Device(DeviceStrategy),
     CourseStep,
-    InsertionStep,
+    InsertionStep(InsertionOptions),
+}
+
+/// A rung that can be measured: what is evaluated, and where.
+struct Runnable<'a> {
+    rung: Rung,
+    strategy: EvaluatedStrategy,
+    place: Place<'a>,
+}
+
+enum Place<'a> {
+    Host(rayon::ThreadPool),
+    Device(&'a Device),
 }
 
 impl GravityLadder {
     /// Measures all rungs and adds them to `ladder`.
     pub fn measure(&self, request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
-        let (device, n) = (request.device, request.n);
         let host_roofs = ladder.host_roofs;
-        ladder.roofs = device.map_or(Ok(host_roofs), Roofs::of_device)?;
+        ladder.roofs = request.device.map_or(Ok(host_roofs), Roofs::of_device)?;
         ladder.roof = ladder.roofs.peak_roof();
+        let mut tried = match self.sizes {
+            RungSizes::PerRung => Vec::new(),
+            RungSizes::Common => self.try_sizes(request)?,
+        };
+        if let Some(n) = tried.iter().map(|(n, _)| *n).min() {
+            (ladder.n, request.n) = (n, n);
+        }
+        tried.reverse();
         let mut references = HashMap::new();
-        for rung in (self.rungs)(device) {
+        for run in self.runnable_rungs(request)? {
+            let rung = &run.rung;
             (request.progress)(rung.name);
-            let (measured, note) = match (rung.kind, device) {
-                (RungKind::Cpu(strategy, threads), _) => {
-                    (self.measure_on_cpu(&strategy, threads, n)?, rung.note.to_owned())
-                }
-                (RungKind::PlainCpu, _) => (self.measure_plain(n)?, rung.note.to_owned()),
-                (RungKind::Device(strategy), Some(device)) => {
-                    (self.measure_on_device(device, &strategy, n)?, rung.note.to_owned())
-                }
-                (RungKind::CourseStep, Some(device)) => {
-                    let measured = self.measure_steps(device, n, EvaluatedStrategy::CourseStep, |problem| {
-                        let Problem { position, mass, eps, .. } = *problem;
-                        CourseSteps::new(device, CourseProgram::Final, position, mass, eps, STEP_DT)
-                    });
-                    (measured?, rung.note.to_owned())
-                }
-                (RungKind::InsertionStep(options), Some(device)) => {
-                    let measured =
-                        self.measure_steps(device, n, EvaluatedStrategy::InsertionStep, |problem| {
-                            InsertionSteps::new(device, options, BLOCKS_PER_SM, problem, THETA, STEP_DT)
-                        });
-                    (measured?, rung.note.to_owned())
-                }
-                (RungKind::Default, Some(device)) => {
-                    let strategy = (self.default_strategy)(device, n, rung.precision, request.tuning);
-                    (self.measure_on_device(device, &strategy, n)?, strategy.describe())
-                }
-                (
-                    RungKind::Device(_)
-                    | RungKind::CourseStep
-                    | RungKind::InsertionStep(_)
-                    | RungKind::Default,
-                    None,
-                ) => continue,
+            let (n, run_seconds) = match tried.pop() {
+                None => self.affordable_size(&run, request.n)?,
+                Some((n, seconds)) if n == request.n => (n, seconds),
+                Some(_) => (request.n, self.time_run(&run, request.n)?),
             };
-            let is_cpu = matches!(rung.kind, RungKind::Cpu(..) | RungKind::PlainCpu);
-            let roofs = if is_cpu { &host_roofs } else { &ladder.roofs };
+            let measured = self.measure_rung(&run, n, run_seconds)?;
+            let note = match (rung.kind, &run.strategy) {
+                (RungKind::Default, EvaluatedStrategy::Device(strategy)) => strategy.describe(),
+                _ => rung.note.to_owned(),
+            };
+            let roofs = if matches!(run.place, Place::Host(_)) { &host_roofs } else { &ladder.roofs };
             let error = self.median_error(&mut references, &measured);
             let peak = roofs.peak_flops(rung.precision);
             let flops = measured.result.work.flops;
@@ -119,43 +131,96 @@ impl GravityLadder {
         Ok(())
     }
 
-    fn measure_on_cpu(
-        &self,
-        strategy: &CpuStrategy,
-        threads: Threads,
-        n: usize,
-    ) -> Result<MeasuredForces, LabError> {
-        let evaluated = EvaluatedStrategy::Cpu(*strategy);
-        self.measure_on_host(evaluated, threads, n, |problem| forces_on_cpu(problem, strategy))
+    /// Returns the rungs that can be measured here.
+    fn runnable_rungs<'a>(&self, request: &LadderRequest<'a>) -> Result<Vec<Runnable<'a>>, LabError> {
+        let mut runnable = Vec::new();
+        for rung in (self.rungs)(request.device) {
+            let (strategy, threads) = match rung.kind {
+                RungKind::Cpu(strategy, threads) => (EvaluatedStrategy::Cpu(strategy), Some(threads)),
+                RungKind::PlainCpu => (EvaluatedStrategy::PlainCpu, Some(Threads::One)),
+                RungKind::Device(strategy) => (EvaluatedStrategy::Device(strategy), None),
+                RungKind::CourseStep => (EvaluatedStrategy::CourseStep, None),
+                RungKind::InsertionStep(options) => (EvaluatedStrategy::InsertionStep(options), None),
+                RungKind::Default => {
+                    let Some(device) = request.device else { continue };
+                    let strategy = (self.default_strategy)(device, request.n, rung.precision, request.tuning);
+                    (EvaluatedStrategy::Device(strategy), None)
+                }
+            };
+            let place = match (threads, request.device) {
+                (Some(threads), _) => Place::Host(build_thread_pool(threads)?),
+                (None, Some(device)) => Place::Device(device),
+                (None, None) => continue,
+            };
+            runnable.push(Runnable { rung, strategy, place });
+        }
+        Ok(runnable)
     }
 
-    fn measure_plain(&self, n: usize) -> Result<MeasuredForces, LabError> {
-        self.measure_on_host(EvaluatedStrategy::PlainCpu, Threads::One, n, |problem| {
-            (direct::plain::accelerations(problem), all_pairs(problem.mass.len()))
-        })
+    /// Returns the affordable number of bodies and its time for each rung. No rung is tried with more
+    /// bodies than the one before.
+    fn try_sizes(&self, request: &mut LadderRequest) -> Result<Vec<(usize, f64)>, LabError> {
+        let mut tried: Vec<(usize, f64)> = Vec::new();
+        for run in self.runnable_rungs(request)? {
+            (request.progress)(run.rung.name);
+            let most = tried.last().map_or(request.n, |(n, _)| *n);
+            tried.push(self.affordable_size(&run, most)?);
+        }
+        Ok(tried)
     }
 
-    /// Measures `compute`, which returns the accelerations and the numbers of body-body and
-    /// cell-body terms.
+    /// Returns the largest number of bodies, at most `n`, for which one evaluation takes at most
+    /// the longest time, and its time.
+    fn affordable_size(&self, run: &Runnable, n: usize) -> Result<(usize, f64), LabError> {
+        let limit = match (&run.place, self.sizes) {
+            (Place::Host(_), RungSizes::Common) => MAX_CPU_SECONDS,
+            _ => self.max_run_seconds,
+        };
+        largest_affordable_size(n, limit, |n| self.time_run(run, n))
+    }
+
+    /// Times one evaluation.
+    fn time_run(&self, run: &Runnable, n: usize) -> Result<f64, LabError> {
+        let workload = (self.new_workload)(n);
+        match (&run.place, run.strategy) {
+            (Place::Host(pool), strategy) => {
+                let evaluate = || drop(forces_on_host(&workload.problem(), &strategy));
+                Ok(pool.install(|| timing::time_on_host(1, evaluate)).median())
+            }
+            (Place::Device(device), EvaluatedStrategy::Device(strategy)) => {
+                let workload = DeviceWorkload::upload(device, workload)?;
+                Ok(workload.time_once(&mut workload.new_solver(strategy)?)?)
+            }
+            (Place::Device(device), strategy) => {
+                let mut steps = new_steps(device, &strategy, &workload)?;
+                Ok(timing::time_once(device, || steps.queue_step())?)
+            }
+        }
+    }
+
+    /// Measures a rung with `n` bodies, of which one evaluation takes about `run_seconds`.
+    fn measure_rung(&self, run: &Runnable, n: usize, run_seconds: f64) -> Result<MeasuredForces, LabError> {
+        match (&run.place, run.strategy) {
+            (Place::Host(pool), strategy) => self.measure_on_host(pool, strategy, n, run_seconds),
+            (Place::Device(device), EvaluatedStrategy::Device(strategy)) => {
+                self.measure_on_device(device, &strategy, n, run_seconds)
+            }
+            (Place::Device(device), strategy) => self.measure_steps(device, strategy, n),
+        }
+    }
+
     fn measure_on_host(
         &self,
+        pool: &rayon::ThreadPool,
         strategy: EvaluatedStrategy,
-        threads: Threads,
         n: usize,
-        compute: impl Fn(&Problem) -> (Vec3s, [u64; 2]) + Sync,
+        run_seconds: f64,
     ) -> Result<MeasuredForces, LabError> {
-        let pool = build_thread_pool(threads)?;
-        let time_size = |n: usize| {
-            let workload = (self.new_workload)(n);
-            let run = || drop(compute(&workload.problem()));
-            Ok::<_, LabError>(pool.install(|| timing::time_on_host(1, run)).median())
-        };
-        let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
         let workload = (self.new_workload)(n);
         let mut last = None;
         let times = pool.install(|| {
             timing::time_on_host(repeat_count(run_seconds), || {
-                last = Some(compute(&workload.problem()));
+                last = Some(forces_on_host(&workload.problem(), &strategy));
             })
         });
         let (accelerations, [body_terms, cell_terms]) = last.expect("the solver has run");
@@ -169,12 +234,8 @@ impl GravityLadder {
         device: &Device,
         strategy: &DeviceStrategy,
         n: usize,
+        run_seconds: f64,
     ) -> Result<MeasuredForces, LabError> {
-        let time_size = |n: usize| {
-            let workload = DeviceWorkload::upload(device, (self.new_workload)(n))?;
-            Ok::<_, LabError>(workload.time_once(&mut workload.new_solver(*strategy)?)?)
-        };
-        let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
         let workload = DeviceWorkload::upload(device, (self.new_workload)(n))?;
         let mut solver = workload.new_solver(*strategy)?;
         workload.time_once(&mut solver)?;
@@ -197,19 +258,13 @@ impl GravityLadder {
     }
 
     /// Measures steps, which move the bodies after each force evaluation.
-    fn measure_steps<S: TimedSteps>(
+    fn measure_steps(
         &self,
         device: &Device,
-        n: usize,
         strategy: EvaluatedStrategy,
-        new_steps: impl Fn(&Problem) -> Result<S, DeviceError>,
+        n: usize,
     ) -> Result<MeasuredForces, LabError> {
-        let time_size = |n: usize| {
-            let mut steps = new_steps(&(self.new_workload)(n).problem())?;
-            Ok::<_, LabError>(timing::time_once(device, || steps.queue_step())?)
-        };
-        let (n, _) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
-        let mut steps = new_steps(&(self.new_workload)(n).problem())?;
+        let mut steps = new_steps(device, &strategy, &(self.new_workload)(n))?;
         let times = time_rung_on_device(device, || steps.queue_step())?;
         let [body_terms, cell_terms] = steps.count_terms(n)?;
         let (items, work) = (self.count_work)(&Evaluation { n, strategy, body_terms, cell_terms });
@@ -299,16 +354,36 @@ fn with_resources(result: RungResult, kernel: &Kernel, block_size: u32) -> RungR
     }
 }
 
-/// Returns the accelerations, and the numbers of body-body and cell-body terms.
-fn forces_on_cpu(problem: &Problem, strategy: &CpuStrategy) -> (Vec3s, [u64; 2]) {
+/// Returns the program of a strategy whose steps are timed.
+fn new_steps(
+    device: &Device,
+    strategy: &EvaluatedStrategy,
+    workload: &Workload,
+) -> Result<Box<dyn TimedSteps>, DeviceError> {
+    let problem = workload.problem();
     match strategy {
-        CpuStrategy::Direct(strategy) => {
+        EvaluatedStrategy::InsertionStep(options) => {
+            let steps = InsertionSteps::new(device, *options, BLOCKS_PER_SM, &problem, THETA, STEP_DT)?;
+            Ok(Box::new(steps))
+        }
+        _ => {
+            let Problem { position, mass, eps, .. } = problem;
+            Ok(Box::new(CourseSteps::new(device, CourseProgram::Final, position, mass, eps, STEP_DT)?))
+        }
+    }
+}
+
+/// Returns the accelerations, and the numbers of body-body and cell-body terms.
+fn forces_on_host(problem: &Problem, strategy: &EvaluatedStrategy) -> (Vec3s, [u64; 2]) {
+    match strategy {
+        EvaluatedStrategy::Cpu(CpuStrategy::Direct(strategy)) => {
             (direct::forces(problem, strategy).acceleration, all_pairs(problem.mass.len()))
         }
-        CpuStrategy::Tree(strategy) => {
+        EvaluatedStrategy::Cpu(CpuStrategy::Tree(strategy)) => {
             let (forces, report) = tree::forces(problem, strategy, None);
             (forces.acceleration, [report.body_terms, report.cell_terms])
         }
+        _ => (direct::plain::accelerations(problem), all_pairs(problem.mass.len())),
     }
 }
 

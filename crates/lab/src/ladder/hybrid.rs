@@ -7,7 +7,9 @@ use orrery_particles::solver::direct::forces;
 use orrery_particles::solver::rungs::Threads;
 
 use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, build_thread_pool};
-use super::repeats::{repeat_count, time_rung_on_cpu, time_rung_on_device, time_waiting_rung};
+use super::repeats::{
+    max_run_seconds, repeat_count, time_rung_on_cpu, time_rung_on_device, time_waiting_rung,
+};
 use super::{
     Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, Scale, Sweep, SweepSeries,
     TimedRuns, Timeline, Work,
@@ -45,8 +47,6 @@ const COURSE_SHARE: f64 = 0.1;
 const SWEPT_PERCENT: [f64; 12] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0];
 /// Number of timed runs of each point of the sweep, after one that is not timed.
 const SWEEP_REPEATS: usize = 3;
-/// Longest time of a run of one thread. It is measured with fewer bodies otherwise.
-const MAX_RUN_SECONDS: f64 = 0.5;
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
     let n = request.n;
@@ -81,7 +81,7 @@ fn add_one_thread(n: usize, ladder: &mut Ladder) -> Result<(), LabError> {
         (pool.install(|| time_on_host(repeats, run)), found)
     };
     let time_size = |n| Ok::<_, LabError>(time_runs(&Workload::for_direct(n), 1).0.median());
-    let (n, run_seconds) = largest_affordable_size(n, MAX_RUN_SECONDS, time_size)?;
+    let (n, run_seconds) = largest_affordable_size(n, max_run_seconds(), time_size)?;
     let workload = Workload::for_direct(n);
     let (times, found) = time_runs(&workload, repeat_count(run_seconds));
     let reference = ReferenceForces::compute(&workload.problem());

@@ -22,7 +22,7 @@ use orrery_particles::lennard_jones::sample::{
 use orrery_particles::lennard_jones::settings::{FluidSettings, PairSearch};
 use orrery_particles::lennard_jones::{FluidStrategy, HostFluid};
 
-use super::repeats::{repeat_count, time_rung_on_device};
+use super::repeats::{max_run_seconds, repeat_count, time_rung_on_device};
 use super::{
     Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, ReferenceTable, Roofs, RungResult, TimedRuns,
     Work,
@@ -38,7 +38,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     title: "Lennard-Jones melt",
     size_unit: "particles",
     host_bytes: |n| (n as u64).saturating_mul(BYTES_PER_PARTICLE),
-    sizes: DefaultSizes { gpu: 65_536, opencl_cpu: 16_384, host: 32_000 },
+    sizes: DefaultSizes { gpu: 65_536, opencl_cpu: 4096, host: 32_000 },
     counted: Counted {
         item: "particle",
         rate_unit: "particle-steps/s",
@@ -63,9 +63,6 @@ const DEVICE_NEIGHBOUR_BYTES: f64 = 20.0;
 /// The same on the CPU, where positions have three arrays.
 const HOST_NEIGHBOUR_BYTES: f64 = 16.0;
 
-/// Longest time of a single evaluation of all pairs. Slower rungs are measured with fewer
-/// particles.
-const MAX_RUN_SECONDS: f64 = 0.5;
 /// Most particles whose forces are compared, and fewest, which millions of particles have.
 const SAMPLE: [usize; 2] = [1000, 100];
 /// Pairs that a comparison may compute before the sample is made smaller: a few seconds on two
@@ -185,12 +182,13 @@ impl MeltReferences {
     }
 
     /// Returns the particles of an all-pairs rung: as many as it can compute in
-    /// [`MAX_RUN_SECONDS`].
+    /// [`max_run_seconds`].
     fn affordable(
         &self,
         mut time_once: impl FnMut(&FluidParticles) -> Result<f64, LabError>,
     ) -> Result<FluidParticles, LabError> {
-        let (size, _) = largest_affordable_size(self.n, MAX_RUN_SECONDS, |n| time_once(&displaced_melt(n)))?;
+        let (size, _) =
+            largest_affordable_size(self.n, max_run_seconds(), |n| time_once(&displaced_melt(n)))?;
         Ok(displaced_melt(size))
     }
 

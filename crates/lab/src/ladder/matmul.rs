@@ -8,7 +8,7 @@ use orrery_primitives::matmul::rungs::{LoopOrder, MatmulVariant, RungMatmul, mul
 use orrery_primitives::matmul::selftest::random_matrix;
 use orrery_primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul, matmul_on_cpu};
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
+use super::repeats::{max_run_seconds, time_rung_on_cpu, time_rung_on_device};
 use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, TimedRuns, Work};
 use crate::LabError;
 use crate::bench::primitives::Primitive;
@@ -27,8 +27,6 @@ pub static LADDER: LadderEntry = LadderEntry {
     measure,
 };
 
-/// Longest time of one product on the CPU. Slower rungs are measured with smaller matrices.
-const MAX_RUN_SECONDS: f64 = 0.5;
 /// Largest matrix that a single block can compute.
 const ONE_BLOCK: usize = 32;
 /// Two numbers of f32 per multiply-add.
@@ -130,7 +128,7 @@ fn measure_cpu_rung(
         Ok::<_, LabError>((times, [a, b, c.into_inner()]))
     };
     // The work grows as n³, the search assumes n². The limit for the search is therefore lower.
-    let (n, _) = largest_affordable_size(n, 0.25 * MAX_RUN_SECONDS, |n| {
+    let (n, _) = largest_affordable_size(n, 0.25 * max_run_seconds(), |n| {
         time_size(n).map(|(times, _)| times.median())
     })?;
     let (times, [a, b, c]) = time_size(n)?;

@@ -107,8 +107,12 @@ impl LadderEntry {
     /// Measures the ladder.
     pub fn run(&'static self, mut request: LadderRequest) -> Result<Ladder, LabError> {
         let device = request.device.map_or_else(crate::devices::cpu_name, Device::title);
+        repeats::set_budget(request.device);
         let mut ladder = Ladder { host_roofs: Roofs::of_host(), ..Ladder::new(self, device, request.n) };
         (self.measure)(&mut request, &mut ladder)?;
+        if request.device.is_some_and(repeats::is_cpu) {
+            ladder.remarks.insert(0, CPU_REMARK.to_owned());
+        }
         Ok(ladder)
     }
 }
@@ -148,6 +152,10 @@ pub struct Counted {
     /// 1e9, and for `ns` per item it would be `1e9 / rate`.
     pub to_column: fn(f64) -> f64,
 }
+
+/// Remark on ladders of a CPU through OpenCL, such as PoCL.
+const CPU_REMARK: &str =
+    "This device is the CPU, through OpenCL: gains of rungs for GPUs differ from those on a GPU.";
 
 /// Bytes that a computation must move.
 const BYTES: Counted =

@@ -1,12 +1,12 @@
 //! Ladder of reductions: sums of f32 for several block sizes. Sweeps below the rungs have the sums
 //! of the course, which are of `int` and of which the course times the first layer only.
 
-use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
+use orrery_device::{Buffer, Device, DeviceError};
 use orrery_primitives::reduce::rungs::{BLOCK_SIZES, ReductionVariant, Rung, RungNumber, RungSum, rungs};
 use orrery_primitives::reduce::{Operation, Reduce, ReduceStrategy, reduce_on_cpu, reduce_reference};
 use rayon::prelude::*;
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
+use super::repeats::{is_cpu, time_rung_on_cpu, time_rung_on_device};
 use super::{
     BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, ReferenceTable, Roofs, RungResult,
     Scale, ShownValue, Sweep, SweepSeries, TimedRuns, Work,
@@ -29,8 +29,18 @@ pub static LADDER: LadderEntry = LadderEntry {
 /// Each number is read once. Additions are not counted, because memory limits all rungs.
 const WORK: Work = Work { flops: None, bytes: Some(1.0) };
 
-/// Block size of sums of integers on a CPU through OpenCL, which takes long to compile a kernel.
+/// Block sizes on a CPU through OpenCL, which compiles a kernel for each of them. All six take 50 s on
+/// PoCL 3.1 with two cores.
+const CPU_BLOCK_SIZES: [u32; 3] = [32, 256, 1024];
+/// Block size of sums of integers on a CPU through OpenCL.
 const CPU_BLOCK_SIZE: u32 = 256;
+
+const CPU_BLOCKS_REMARK: &str = "blocks of 64, 128 and 512 threads are not measured on a CPU";
+
+/// Whether rungs are measured with this block size.
+fn is_measured(device: &Device, block: u32) -> bool {
+    block <= device.properties().max_block_size && (!is_cpu(device) || CPU_BLOCK_SIZES.contains(&block))
+}
 
 fn timed(n: usize, times: Times) -> TimedRuns {
     TimedRuns { n, items: 4.0 * n as f64, times }
@@ -69,7 +79,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     for rung in rungs() {
         (request.progress)(rung.name);
         let time_block_size = |block: u32| -> Result<Option<TimedRuns>, DeviceError> {
-            if block > device.properties().max_block_size {
+            if !is_measured(device, block) {
                 return Ok(None);
             }
             let mut sum = RungSum::<f32>::new(device, rung.variant, block)?;
@@ -87,8 +97,10 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
         });
     }
     add_tuned(request, ladder, &input)?;
-    let is_gpu = device.properties().kind == DeviceKind::Gpu;
-    let has_integer_kernel = |block: u32| is_gpu || block == CPU_BLOCK_SIZE;
+    if is_cpu(device) {
+        ladder.remarks.push(CPU_BLOCKS_REMARK.to_owned());
+    }
+    let has_integer_kernel = |block: u32| !is_cpu(device) || block == CPU_BLOCK_SIZE;
     let first_layer = sweep_of(request, "f32, first layer only", &input, Layers::First, |_| true)?;
     drop(input);
     // The sum wraps around, which does not change the time of an addition.
@@ -133,17 +145,17 @@ enum Layers {
     First,
 }
 
-/// Times the rungs for all block sizes that `is_measured` selects. The production kernel has no
+/// Times the rungs for all block sizes that `is_selected` accepts. The production kernel has no
 /// layers, so it is not in a sweep of first layers.
 fn sweep_of<T: RungNumber>(
     request: &mut LadderRequest,
     title: &str,
     input: &Buffer<T>,
     layers: Layers,
-    is_measured: impl Fn(u32) -> bool,
+    is_selected: impl Fn(u32) -> bool,
 ) -> Result<Sweep, DeviceError> {
     let device = input.device();
-    let is_supported = |block: &u32| *block <= device.properties().max_block_size && is_measured(*block);
+    let is_supported = |block: &u32| is_measured(device, *block) && is_selected(*block);
     let blocks: Vec<u32> = BLOCK_SIZES.into_iter().filter(is_supported).collect();
     let mut series = Vec::new();
     for rung in rungs() {

@@ -1,19 +1,50 @@
 //! Time budget of a rung: its number of timed runs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use orrery_device::{Device, DeviceError};
+use orrery_device::{Device, DeviceError, DeviceKind};
 
 use crate::timing::{self, Times};
 
 /// Approximate time for all timed runs of a rung. Unit tests do not check times.
 const SECONDS_PER_RUNG: f64 = if cfg!(test) { 0.05 } else { 1.5 };
+/// The same if the device is the CPU through OpenCL. A ladder with all its sweeps then takes less
+/// than 30 s on two cores, half of it to compile kernels. With 1.5 s, `tree` took 58 s of CPU time on
+/// PoCL 3.1 (`time orrery ladder tree --device opencl`, empty caches).
+const SECONDS_PER_RUNG_OF_CPU_DEVICE: f64 = if cfg!(test) { 0.05 } else { 0.2 };
+/// Longest time of a single run. Slower rungs are measured with smaller problems.
+const MAX_RUN_SECONDS: f64 = 0.5;
+/// The same if the device is the CPU through OpenCL.
+const MAX_RUN_SECONDS_OF_CPU_DEVICE: f64 = 0.1;
+/// Whether the device of the ladder is a CPU. A process measures the ladders of one device.
+static IS_CPU_DEVICE: AtomicBool = AtomicBool::new(false);
 /// Largest number of timed runs.
 const MAX_REPEATS: f64 = if cfg!(test) { 3.0 } else { 20.0 };
 
+/// Sets the time budget of all rungs for ladders on this device.
+pub fn set_budget(device: Option<&Device>) {
+    IS_CPU_DEVICE.store(device.is_some_and(is_cpu), Ordering::Relaxed);
+}
+
+/// Returns the longest time of a single run, in seconds.
+pub fn max_run_seconds() -> f64 {
+    if has_cpu_device() { MAX_RUN_SECONDS_OF_CPU_DEVICE } else { MAX_RUN_SECONDS }
+}
+
+fn has_cpu_device() -> bool {
+    IS_CPU_DEVICE.load(Ordering::Relaxed)
+}
+
+/// Whether a device is a CPU through OpenCL, such as PoCL.
+pub fn is_cpu(device: &Device) -> bool {
+    device.properties().kind == DeviceKind::Cpu
+}
+
 /// Returns the number of timed runs for a rung whose run takes `run_seconds`.
 pub fn repeat_count(run_seconds: f64) -> usize {
-    (SECONDS_PER_RUNG / run_seconds).clamp(1.0, MAX_REPEATS) as usize
+    let budget = if has_cpu_device() { SECONDS_PER_RUNG_OF_CPU_DEVICE } else { SECONDS_PER_RUNG };
+    (budget / run_seconds).clamp(1.0, MAX_REPEATS) as usize
 }
 
 /// Measures the work that `queue_work` adds to the device's default queue.

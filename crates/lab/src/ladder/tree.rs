@@ -7,7 +7,10 @@ use orrery_particles::solver::tree::device::{
 };
 use orrery_particles::solver::tree::rungs::{THETA, insertion_rungs, rungs};
 
-use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, STEP_DT};
+use super::gravity::{
+    BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, RungSizes, STEP_DT,
+};
+use super::repeats::{is_cpu, max_run_seconds};
 use super::{
     Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, Scale, Sweep,
     SweepSeries, Work,
@@ -25,7 +28,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     title: "Barnes-Hut, Plummer sphere",
     size_unit: "bodies",
     host_bytes: |n| (n as u64).saturating_mul(BYTES_PER_BODY),
-    sizes: DefaultSizes { gpu: 1_048_576, opencl_cpu: 16_384, host: 131_072 },
+    sizes: DefaultSizes { gpu: 1_048_576, opencl_cpu: 2048, host: 131_072 },
     counted: Counted {
         item: "body",
         rate_unit: "bodies/s",
@@ -43,22 +46,35 @@ const REMARKS: [&str; 3] = [
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabError> {
     ladder.remarks = REMARKS.map(str::to_owned).to_vec();
-    let gravity = GravityLadder {
+    let requested = request.n;
+    gravity_ladder(max_run_seconds()).measure(request, ladder)?;
+    let n = ladder.n;
+    if n < requested {
+        let requested = format_thousands(requested);
+        ladder.remarks.push(format!("fewer than {requested} bodies, so that a run of every rung is short"));
+    }
+    if let Some(device) = request.device {
+        (request.progress)("the six kernels one by one");
+        let n = if is_cpu(device) { n.min(KERNEL_TIMES_SIZE_ON_CPU) } else { n };
+        ladder.figures.push(kernel_times_by_rung(device, n)?);
+        ladder.sweeps.push(kernel_times_by_blocks(device, n)?);
+    }
+    Ok(())
+}
+
+/// Returns the measurement of all rungs with the same number of bodies: the rate of a tree depends on
+/// it. One evaluation on a device takes at most `max_run_seconds`.
+fn gravity_ladder(max_run_seconds: f64) -> GravityLadder {
+    GravityLadder {
         rungs,
         new_workload,
         default_strategy: |device, n, precision, tuning| {
             production_strategy(device, tuning, n, precision).into()
         },
         count_work,
-    };
-    gravity.measure(request, ladder)?;
-    if let Some(device) = request.device {
-        (request.progress)("the six kernels one by one");
-        let n = kernel_times_size(ladder);
-        ladder.figures.push(kernel_times_by_rung(device, n)?);
-        ladder.sweeps.push(kernel_times_by_blocks(device, n)?);
+        sizes: RungSizes::Common,
+        max_run_seconds,
     }
-    Ok(())
 }
 
 fn new_workload(n: usize) -> Workload {
@@ -70,15 +86,11 @@ fn new_workload(n: usize) -> Workload {
 const BLOCKS_PER_SM_SWEEP: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Index of the kernel that orders the bodies, which the first rungs do not have.
 const SORT_KERNEL: usize = 3;
+/// Number of bodies for the times of the kernels if the device is a CPU, on which 60 steps would
+/// otherwise take as long as all rungs.
+const KERNEL_TIMES_SIZE_ON_CPU: usize = 1024;
 /// Steps whose kernels are timed one by one.
 const TIMED_STEPS: usize = 3;
-
-/// Returns the smallest number of bodies with which a rung of the six kernels was measured.
-fn kernel_times_size(ladder: &Ladder) -> usize {
-    let names: Vec<&str> = insertion_rungs().iter().map(|(name, ..)| *name).collect();
-    let measured = ladder.rungs.iter().filter(|rung| names.contains(&rung.name.as_str()));
-    measured.map(|rung| rung.n).min().unwrap_or(ladder.n)
-}
 
 /// Returns the median times of the six kernels in seconds.
 fn time_kernels(
@@ -144,10 +156,34 @@ fn kernel_times_by_blocks(device: &Device, n: usize) -> Result<Sweep, DeviceErro
 fn count_work(evaluation: &Evaluation) -> (f64, Work) {
     let order = match evaluation.strategy {
         EvaluatedStrategy::Device(DeviceStrategy::Tree(strategy)) => strategy.order,
-        EvaluatedStrategy::InsertionStep => Order::Monopole,
+        EvaluatedStrategy::InsertionStep(_) => Order::Monopole,
         _ => Order::Quadrupole,
     };
     let bodies = evaluation.n as f64;
     let flops = evaluation_flops(order, evaluation.body_terms, evaluation.cell_terms) / bodies;
     (bodies, Work { flops: Some(flops), bytes: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rate of a tree depends on the number of bodies, so gains compare rungs at one number. The
+    /// limit is so short that slow rungs alone would have fewer bodies than fast ones.
+    #[test]
+    fn all_rungs_have_the_same_number_of_bodies() {
+        let Some(device) = crate::test_device() else { return };
+        for (limit, n) in [(4e-3, 4096), (0.0, 1024)] {
+            let mut ladder = Ladder::new(&LADDER, device.title(), n);
+            let mut request = LadderRequest { device: Some(&device), n, tuning: None, progress: &mut |_| {} };
+            gravity_ladder(limit).measure(&mut request, &mut ladder).unwrap();
+            assert!(ladder.rungs.len() > 10);
+            let sizes: Vec<usize> = ladder.rungs.iter().map(|rung| rung.n).collect();
+            assert!(sizes.iter().all(|&size| size == ladder.n && size <= n), "{limit}: {sizes:?}");
+            assert_eq!(request.n, ladder.n);
+            if limit == 0.0 {
+                assert!(ladder.n < n, "{}", ladder.n);
+            }
+        }
+    }
 }
