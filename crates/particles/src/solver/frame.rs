@@ -7,7 +7,7 @@ use orrery_model::{Precision, Vec3s};
 use orrery_simd::Real;
 use rayon::prelude::*;
 
-use super::kernels::BodyList;
+use super::kernels::{BodyList, NearBodyList, NearTarget};
 use super::{Forces, Problem};
 use crate::tree::Cube;
 
@@ -68,9 +68,9 @@ impl Scaling {
 
     /// Appends the bodies `range` to `list`, in the frame around `centre`.
     #[inline(always)]
-    pub fn append_bodies<P: Real, M: Real>(
+    pub fn append_bodies<R: Real>(
         &self,
-        list: &mut BodyList<P, M>,
+        list: &mut BodyList<R>,
         position: &Vec3s,
         mass: &[f64],
         range: std::ops::Range<usize>,
@@ -79,9 +79,40 @@ impl Scaling {
         for (c, column) in [&position.x, &position.y, &position.z].into_iter().enumerate() {
             let shift = centre[c];
             list.position[c]
-                .extend(column[range.clone()].iter().map(|&x| P::from_f64((x - shift) * self.length)));
+                .extend(column[range.clone()].iter().map(|&x| R::from_f64((x - shift) * self.length)));
         }
-        list.mass.extend(mass[range].iter().map(|&m| M::from_f64(m * self.mass)));
+        list.mass.extend(mass[range].iter().map(|&m| R::from_f64(m * self.mass)));
+    }
+
+    /// Appends the bodies `range` to `list`. Its rounded positions are in the frame around `centre`.
+    #[inline(always)]
+    pub fn append_near_bodies(
+        &self,
+        list: &mut NearBodyList,
+        position: &Vec3s,
+        mass: &[f64],
+        range: std::ops::Range<usize>,
+        centre: [f64; 3],
+    ) {
+        self.append_bodies(&mut list.rounded, position, mass, range.clone(), centre);
+        for (c, column) in [&position.x, &position.y, &position.z].into_iter().enumerate() {
+            list.exact[c].extend(column[range.clone()].iter().map(|&x| x * self.length));
+        }
+    }
+
+    /// Returns a target at `position` for a list with the frame around `centre`.
+    #[inline(always)]
+    pub fn near_target(&self, position: [f64; 3], centre: [f64; 3]) -> NearTarget {
+        NearTarget {
+            rounded: self.local_position(position, centre),
+            exact: self.local_position(position, [0.0; 3]),
+        }
+    }
+
+    /// Returns the scaled square of the distance `margin`.
+    #[inline(always)]
+    pub fn near_square(&self, margin: f64) -> f32 {
+        f32::from_f64((margin * self.length).powi(2))
     }
 }
 

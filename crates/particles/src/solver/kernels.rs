@@ -23,18 +23,32 @@ pub type LaneSums = [[f64; MAX_LANES]; 4];
 /// Sums before the first term.
 pub const ZERO_SUMS: LaneSums = [[0.0; MAX_LANES]; 4];
 
-/// Bodies as sources, with coordinates of type `P` and masses of type `M`. All columns have the
-/// same length, after padding a multiple of `MAX_LANES`.
+/// Bodies as sources. All columns have the same length, after padding a multiple of `MAX_LANES`.
 #[derive(Clone, Debug, Default)]
-pub struct BodyList<P, M = P> {
+pub struct BodyList<R> {
     /// Coordinates x, y, z.
-    pub position: [Vec<P>; 3],
+    pub position: [Vec<R>; 3],
     /// Masses.
-    pub mass: Vec<M>,
+    pub mass: Vec<R>,
 }
 
-/// Bodies near their targets, for [`add_near_bodies`].
-pub type NearBodyList = BodyList<f64, f32>;
+/// Bodies that may be near their targets, for [`add_near_bodies`].
+#[derive(Clone, Debug, Default)]
+pub struct NearBodyList {
+    /// Positions rounded in the frame of the targets, and masses.
+    pub rounded: BodyList<f32>,
+    /// Coordinates x, y, z in the frame of f64.
+    pub exact: [Vec<f64>; 3],
+}
+
+/// A target of [`add_near_bodies`].
+#[derive(Clone, Copy, Debug)]
+pub struct NearTarget {
+    /// Position in the frame of [`NearBodyList::rounded`].
+    pub rounded: [f32; 3],
+    /// Position in the frame of [`NearBodyList::exact`].
+    pub exact: [f64; 3],
+}
 
 /// Cells as sources. All columns have the same length, a multiple of `MAX_LANES`.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +61,7 @@ pub struct CellList<R> {
     pub second: [Vec<R>; 6],
 }
 
-impl<P: Real, M: Real> BodyList<P, M> {
+impl<R: Real> BodyList<R> {
     /// Removes all bodies and keeps the memory.
     pub fn clear(&mut self) {
         self.position.iter_mut().for_each(Vec::clear);
@@ -58,8 +72,23 @@ impl<P: Real, M: Real> BodyList<P, M> {
     /// target.
     pub fn pad_to_lanes(&mut self, outside: f64) {
         let padded = self.mass.len().next_multiple_of(MAX_LANES);
-        self.position.iter_mut().for_each(|column| column.resize(padded, P::from_f64(outside)));
-        self.mass.resize(padded, M::default());
+        self.position.iter_mut().for_each(|column| column.resize(padded, R::from_f64(outside)));
+        self.mass.resize(padded, R::default());
+    }
+}
+
+impl NearBodyList {
+    /// Removes all bodies and keeps the memory.
+    pub fn clear(&mut self) {
+        self.rounded.clear();
+        self.exact.iter_mut().for_each(Vec::clear);
+    }
+
+    /// As [`BodyList::pad_to_lanes`].
+    pub fn pad_to_lanes(&mut self, outside: f64) {
+        self.rounded.pad_to_lanes(outside);
+        let padded = self.rounded.mass.len();
+        self.exact.iter_mut().for_each(|column| column.resize(padded, outside));
     }
 }
 
@@ -120,18 +149,17 @@ fn lane_indices<V: Vector>() -> V {
     V::load(&indices)
 }
 
-/// Adds the attraction of one register of sources with masses `m` at distances `d` to `acc`. With
-/// `SELF`, leaves out the lane whose index is `self_lane`.
+/// Adds the attraction of one register of sources with masses `m` at distances `d` to `acc`. `rho2`
+/// is their softened square. With `SELF`, leaves out the lane whose index is `self_lane`.
 #[inline(always)]
 fn add_pair<V: Vector, const POTENTIAL: bool, const SELF: bool>(
     d: [V; 3],
+    rho2: V,
     m: V,
-    eps2: V,
     lane_indices: V,
     self_lane: f64,
     acc: &mut [V; 4],
 ) {
-    let rho2 = softened_square(d, eps2);
     let mut inv_rho_estimate = rho2.rsqrt_estimate();
     if SELF {
         inv_rho_estimate = inv_rho_estimate.zero_where_equal(lane_indices, splat_f64(self_lane));
@@ -186,39 +214,60 @@ pub fn add_bodies<V: Vector, const T: usize, const POTENTIAL: bool, const SELF: 
         for k in 0..T {
             let d = difference(source, target[k]);
             let self_lane = (first_target - first_source as isize) as f64 + k as f64;
-            add_pair::<V, POTENTIAL, SELF>(d, m, eps2, lane_indices, self_lane, &mut acc[k]);
+            let rho2 = softened_square(d, eps2);
+            add_pair::<V, POTENTIAL, SELF>(d, rho2, m, lane_indices, self_lane, &mut acc[k]);
         }
     }
     add_to_sums::<V, T, POTENTIAL>(&acc, sums);
 }
 
-/// Does [`add_bodies`] with `SELF` for bodies near the targets: differences of coordinates are
-/// taken in f64 and then rounded to f32, so they are correct however near the bodies are.
+/// Does [`add_bodies`] with `SELF` for bodies that may be near the targets. Differences of registers
+/// with a pair within the square root of `near2` are taken in f64 and then rounded to f32, so they
+/// are correct however near the bodies are.
 #[inline(always)]
 pub fn add_near_bodies<V: SingleVector, const T: usize, const POTENTIAL: bool>(
-    targets: &[[f64; 3]; T],
+    targets: &[NearTarget; T],
     list: &NearBodyList,
+    near2: f32,
     eps2: f32,
     first_target: isize,
     sums: &mut [LaneSums],
 ) {
-    let n = list.mass.len();
-    let position = [&list.position[0][..n], &list.position[1][..n], &list.position[2][..n]];
-    let mass = &list.mass[..n];
+    let NearBodyList { rounded: BodyList { position: [x, y, z], mass }, exact } = list;
+    let n = mass.len();
+    let (position, mass) = ([&x[..n], &y[..n], &z[..n]], &mass[..n]);
+    let exact = [&exact[0][..n], &exact[1][..n], &exact[2][..n]];
+    let mut rounded_targets = [[0.0; 3]; T];
+    for k in 0..T {
+        rounded_targets[k] = targets[k].rounded;
+    }
+    let target = broadcast_targets::<V, T>(&rounded_targets);
+    // More than the rounding error of a sum.
+    let limit2 = V::splat((near2 + eps2) * (1.0 + 1e-6));
+    let all_lanes = u32::MAX >> (32 - V::LANES);
     let eps2 = V::splat(eps2);
     let zero = splat_f64::<V>(0.0);
     let mut acc = [[zero; 4]; T];
     let lane_indices = lane_indices::<V>();
 
     for first_source in (0..n).step_by(V::LANES) {
+        let source = load3::<V>(position, first_source);
         let m = V::load(&mass[first_source..]);
         for k in 0..T {
-            let mut d = [zero; 3];
-            for c in 0..3 {
-                d[c] = V::from_differences(&position[c][first_source..], targets[k][c]);
+            let mut d = difference(source, target[k]);
+            let mut rho2 = softened_square(d, eps2);
+            let own_lane = first_target + k as isize - first_source as isize;
+            // The target itself is not a near pair. It is in few registers, and most others have none.
+            let is_own = (0..V::LANES as isize).contains(&own_lane);
+            let left_out = if is_own { 1 << own_lane } else { 0 };
+            if rho2.greater_mask(limit2) | left_out != all_lanes {
+                for c in 0..3 {
+                    d[c] = V::from_differences(&exact[c][first_source..], targets[k].exact[c]);
+                }
+                rho2 = softened_square(d, eps2);
             }
-            let self_lane = (first_target - first_source as isize) as f64 + k as f64;
-            add_pair::<V, POTENTIAL, true>(d, m, eps2, lane_indices, self_lane, &mut acc[k]);
+            let self_lane = own_lane as f64;
+            add_pair::<V, POTENTIAL, true>(d, rho2, m, lane_indices, self_lane, &mut acc[k]);
         }
     }
     add_to_sums::<V, T, POTENTIAL>(&acc, sums);

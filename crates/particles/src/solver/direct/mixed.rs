@@ -1,9 +1,9 @@
 //! All pairs on the CPU in mixed precision.
 //!
 //! Targets are blocks of bodies that are consecutive along the Morton curve, so a block is compact.
-//! Far sources are rounded to f32 in the frame of the block, one tile at a time. Differences from
-//! near sources, among them the targets themselves, are taken in f64 (`near`). In a Plummer sphere
-//! about 60 sources of a block are near.
+//! Far sources are rounded to f32 in the frame of the block, one tile at a time. Sources that
+//! may be near, among them the targets themselves, are in a list with f64 coordinates as well
+//! (`near`).
 //!
 //! If the sums of a block are not finite, the block is summed again in f64. The cube of an inverse
 //! distance is above the range of f32 for distances below 1e-12 of the system.
@@ -17,8 +17,10 @@ use rayon::prelude::*;
 use super::cpu::{DirectCpuStrategy, sum_block_in_double};
 use crate::share::SharedEvaluation;
 use crate::solver::frame::{Scaling, collect_forces};
-use crate::solver::kernels::{BodyList, LaneSums, NearBodyList, ZERO_SUMS, add_bodies, add_near_bodies};
-use crate::solver::near::DividedSources;
+use crate::solver::kernels::{
+    BodyList, LaneSums, NearBodyList, NearTarget, ZERO_SUMS, add_bodies, add_near_bodies,
+};
+use crate::solver::near::{DividedSources, TargetBox};
 use crate::solver::{CpuMemory, Forces, Problem, split_results};
 use crate::tree::{Group, groups_within, next_group_start};
 
@@ -65,8 +67,8 @@ struct Scratch {
     near: NearBodyList,
     /// Targets relative to the centre of the block.
     targets: Vec<[f32; 3]>,
-    /// Targets in the frame of `near`.
-    near_targets: Vec<[f64; 3]>,
+    /// The targets for `near`.
+    near_targets: Vec<NearTarget>,
     sums: Vec<LaneSums>,
 }
 
@@ -90,7 +92,7 @@ impl SimdKernel for MixedBlockSum<'_> {
 
     #[inline(always)]
     fn run<S: SingleVector, D: Vector<Scalar = f64>>(mut self) {
-        self.scratch.sources.divide_groups(self.group, self.groups, self.problem.position);
+        self.scratch.sources.divide_groups::<D>(self.group, self.groups, self.problem.position);
         self.load_targets();
         self.load_near_sources();
         // Four targets fit in 32 registers, two in 16.
@@ -112,7 +114,7 @@ impl MixedBlockSum<'_> {
         near_targets.clear();
         for i in self.group.bodies.clone() {
             targets.push(scaling.local_position(position.get(i), centre));
-            near_targets.push(scaling.local_position(position.get(i), [0.0; 3]));
+            near_targets.push(scaling.near_target(position.get(i), centre));
         }
         // The last target is repeated to fill the registers. Its surplus sums are dropped.
         let (last, padded) = (targets.len() - 1, targets.len().next_multiple_of(4));
@@ -128,7 +130,7 @@ impl MixedBlockSum<'_> {
         near.clear();
         for range in [&self.group.bodies].into_iter().chain(&sources.near.ranges) {
             let Problem { position, mass, .. } = *self.problem;
-            self.scaling.append_bodies(near, position, mass, range.clone(), [0.0; 3]);
+            self.scaling.append_near_bodies(near, position, mass, range.clone(), self.group.centre);
         }
         near.pad_to_lanes(self.scaling.outside);
     }
@@ -160,10 +162,11 @@ impl MixedBlockSum<'_> {
                 add_bodies::<S, T, POTENTIAL, false>(targets, tile, eps2, 0, sums);
             }
         }
-        let chunks = near_targets.chunks_exact(2).zip(sums.chunks_exact_mut(2));
+        let near2 = self.scaling.near_square(TargetBox::new(self.group).margin);
+        let chunks = near_targets.chunks_exact(T).zip(sums.chunks_exact_mut(T));
         for (chunk, (targets, sums)) in chunks.enumerate() {
-            let targets: &[[f64; 3]; 2] = targets.try_into().expect("chunks of 2");
-            add_near_bodies::<S, 2, POTENTIAL>(targets, near, eps2, 2 * chunk as isize, sums);
+            let targets: &[NearTarget; T] = targets.try_into().expect("chunks of T");
+            add_near_bodies::<S, T, POTENTIAL>(targets, near, near2, eps2, (T * chunk) as isize, sums);
         }
         for (result, sums) in self.results.iter_mut().zip(sums) {
             *result = sums.map(sum_lanes);

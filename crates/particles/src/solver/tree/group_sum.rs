@@ -1,7 +1,7 @@
 //! Walk of the tree by one group of targets, and the sums over its lists.
 //!
-//! In mixed precision, bodies of opened leaves that are near the group, and the group's bodies
-//! themselves, are in a list with f64 coordinates (`near`). Cells nearer than that are opened in
+//! In mixed precision, bodies of opened leaves that may be near the group, and the group's bodies
+//! themselves, are in a list with f64 coordinates as well (`near`). Cells nearer than that are opened in
 //! every precision, so all precisions have the same terms.
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::cpu::{OpeningData, SMALL_CELL};
 use crate::solver::Problem;
 use crate::solver::frame::Scaling;
 use crate::solver::kernels::{
-    BodyList, CellList, NearBodyList, ZERO_SUMS, add_bodies, add_cells, add_near_bodies,
+    BodyList, CellList, NearBodyList, NearTarget, ZERO_SUMS, add_bodies, add_cells, add_near_bodies,
 };
 use crate::solver::near::{BodyRanges, DividedSources, TargetBox};
 use crate::tree::{Group, Octree};
@@ -37,8 +37,8 @@ pub struct Scratch<R> {
     /// In mixed precision, the bodies of the group and then the near ones.
     near: NearBodyList,
     targets: Vec<[R; 3]>,
-    /// Targets in the frame of `near`.
-    near_targets: Vec<[f64; 3]>,
+    /// The targets for `near`. Empty in other precisions.
+    near_targets: Vec<NearTarget>,
 }
 
 /// A group, and what its sums depend on.
@@ -74,7 +74,7 @@ impl<R: Real> SimdKernel for GroupSum<'_, R> {
             self.walk::<D, false>();
         }
         self.fill_cells();
-        self.fill_bodies();
+        self.fill_bodies::<D>();
         match (S::LANES == 16, self.task.problem.with_potential) {
             (true, false) => self.sum::<S, R::Register<S, D>, 4, false>(),
             (true, true) => self.sum::<S, R::Register<S, D>, 4, true>(),
@@ -173,7 +173,7 @@ impl<R: Real> GroupSum<'_, R> {
 
     /// Copies the opened bodies and the targets into lists in their frames.
     #[inline(always)]
-    fn fill_bodies(&mut self) {
+    fn fill_bodies<D: Vector<Scalar = f64>>(&mut self) {
         let (centre, is_mixed) = (self.centre(), self.precision == Precision::Mixed);
         let Scratch { opened, sources, bodies, own, near, targets, near_targets, .. } = &mut *self.scratch;
         let GroupTask { scaling, tree, group, .. } = self.task;
@@ -182,11 +182,11 @@ impl<R: Real> GroupSum<'_, R> {
             sources.clear();
             let targets = TargetBox::new(group);
             for range in &opened.ranges {
-                sources.add_bodies(&targets, position, range.clone());
+                sources.add_bodies::<D>(&targets, position, range.clone());
             }
             near.clear();
             for range in [&group.bodies].into_iter().chain(&sources.near.ranges) {
-                scaling.append_bodies(near, position, mass, range.clone(), [0.0; 3]);
+                scaling.append_near_bodies(near, position, mass, range.clone(), centre);
             }
             near.pad_to_lanes(scaling.outside);
         }
@@ -199,7 +199,9 @@ impl<R: Real> GroupSum<'_, R> {
         near_targets.clear();
         for i in group.bodies.clone() {
             targets.push(scaling.local_position(position.get(i), centre));
-            near_targets.push(scaling.local_position(position.get(i), [0.0; 3]));
+            if is_mixed {
+                near_targets.push(scaling.near_target(position.get(i), centre));
+            }
         }
         own.clear();
         if !is_mixed {
@@ -219,10 +221,12 @@ impl<R: Real> GroupSum<'_, R> {
         let n = targets.len();
         // The last chunk is filled up with copies of the last target, whose sums are not used.
         targets.resize(n.next_multiple_of(T), targets[n - 1]);
-        near_targets.resize(n.next_multiple_of(T), near_targets[n - 1]);
-        let chunks =
-            targets.chunks_exact(T).zip(near_targets.chunks_exact(T)).zip(self.results.chunks_mut(T));
-        for (k, ((targets, near_targets), results)) in chunks.enumerate() {
+        if let Some(last) = near_targets.last().copied() {
+            near_targets.resize(n.next_multiple_of(T), last);
+        }
+        let near2 = self.task.scaling.near_square(TargetBox::new(self.task.group).margin);
+        let chunks = targets.chunks_exact(T).zip(self.results.chunks_mut(T));
+        for (k, (targets, results)) in chunks.enumerate() {
             let mut sums = [ZERO_SUMS; T];
             // A cell takes ten registers, which leaves registers for two targets only.
             for (targets, sums) in targets.chunks_exact(2).zip(sums.chunks_exact_mut(2)) {
@@ -231,15 +235,13 @@ impl<R: Real> GroupSum<'_, R> {
             }
             let targets: &[[R; 3]; T] = targets.try_into().expect("chunks of T");
             add_bodies::<V, T, POTENTIAL, false>(targets, bodies, eps2, 0, &mut sums);
+            let first = k * T;
             if self.precision == Precision::Mixed {
-                let chunks = near_targets.chunks_exact(2).zip(sums.chunks_exact_mut(2));
-                for (pair, (targets, sums)) in chunks.enumerate() {
-                    let targets: &[[f64; 3]; 2] = targets.try_into().expect("chunks of 2");
-                    let first = (k * T + 2 * pair) as isize;
-                    add_near_bodies::<S, 2, POTENTIAL>(targets, near, f32::from_f64(eps * eps), first, sums);
-                }
+                let targets: &[NearTarget; T] = near_targets[first..][..T].try_into().expect("T targets");
+                let eps2 = f32::from_f64(eps * eps);
+                add_near_bodies::<S, T, POTENTIAL>(targets, near, near2, eps2, first as isize, &mut sums);
             } else {
-                add_bodies::<V, T, POTENTIAL, true>(targets, own, eps2, (k * T) as isize, &mut sums);
+                add_bodies::<V, T, POTENTIAL, true>(targets, own, eps2, first as isize, &mut sums);
             }
             for (result, sums) in results.iter_mut().zip(sums) {
                 *result = sums.map(sum_lanes);

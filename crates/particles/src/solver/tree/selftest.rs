@@ -381,26 +381,28 @@ fn without_softening(device: &Device) -> CheckResult {
 }
 
 /// With coordinates relative to the centre of the cube, as in single precision, the force between
-/// bodies this close would have three correct digits.
+/// bodies at the first of these distances would have three correct digits, and at the others none.
 fn close_pair(device: &Device) -> CheckResult {
-    let mut system = TestSystem { eps: 0.0, ..TestSystem::cluster(1000) };
     let pair = [10, 700];
-    system.position.set(pair[1], system.position.get(pair[0]).map(|c| c + 1e-4));
-    let expected = system.reference_forces().acceleration;
-    let select_pair = |all: &Vec3s| {
-        let mut selected = Vec3s::default();
-        pair.iter().for_each(|&i| selected.push(all.get(i)));
-        selected
-    };
     let strategy = default_strategy(device, Precision::Mixed);
-    let found = system
-        .forces_on(device, &strategy, geometric(0.5), false, None)
-        .map_err(error_message)?
-        .0
-        .acceleration;
-    let ForceErrors { max, .. } = force_errors(&select_pair(&found), &select_pair(&expected));
-    if max.is_nan() || max > 1e-4 {
-        return Err(format!("bodies 1.7e-4 apart: relative error {max:.1e}, expected at most 1e-4"));
+    for offset in [1e-4, 1e-8, 1e-11] {
+        let mut system = TestSystem { eps: 0.0, ..TestSystem::cluster(1000) };
+        system.position.set(pair[1], system.position.get(pair[0]).map(|c| c + offset));
+        let expected = system.reference_forces().acceleration;
+        let select_pair = |all: &Vec3s| {
+            let mut selected = Vec3s::default();
+            pair.iter().for_each(|&i| selected.push(all.get(i)));
+            selected
+        };
+        let found = system.forces_on(device, &strategy, geometric(0.5), false, None);
+        let found = found.map_err(error_message)?.0.acceleration;
+        let ForceErrors { max, .. } = force_errors(&select_pair(&found), &select_pair(&expected));
+        if max.is_nan() || max > 1e-5 {
+            let distance = 3f64.sqrt() * offset;
+            return Err(format!(
+                "bodies {distance:.1e} apart: relative error {max:.1e}, expected at most 1e-5"
+            ));
+        }
     }
     Ok(())
 }

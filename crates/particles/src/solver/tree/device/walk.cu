@@ -11,9 +11,9 @@
 // children and the tree has 22 generations, so STACK_RESERVE entries are always enough for popping
 // one cell at a time.
 //
-// Cells and bodies close to the box compared with its size are near. Near cells are opened. Near
-// bodies go to a list of their own in mixed precision (`walk_near.cu`). `walk_tile.cu` has the
-// terms.
+// Cells and bodies close to the box compared with its size are near. Near cells are opened. In mixed
+// precision, near bodies are found when their positions are loaded for a sum, and go to a third
+// list (`walk_near.cu`). `walk_tile.cu` has the terms.
 
 // Terms of `near_distance2`: four times the rounding error of an f32 coordinate, relative to the
 // coordinate, and a distance of which the cube is far within the range of f32.
@@ -43,7 +43,7 @@ typedef struct {
 
 // Lengths of the lists and the numbers of terms of the walk of one group. The same for all lanes.
 typedef struct {
-    uint far_bodies, near_bodies, far_cells, stack_top;
+    uint bodies, near_bodies, far_cells, stack_top;
     uint body_terms, cell_terms;
 } Progress;
 
@@ -58,10 +58,8 @@ FUNCTION float near_distance2(const Box* box)
     return margin * margin;
 }
 
-// Returns the box around the bodies in the tile, one per lane, and the minimum of their w. `first`
-// is the first body of the group.
-FUNCTION Box bounding_box(
-    REAL4 own, uint first, SHARED_POINTER const REAL4* tile, GLOBAL const double* RESTRICT frame)
+// Returns the box around the bodies in the tile, one per lane, and the minimum of their w.
+FUNCTION Box bounding_box(REAL4 own, SHARED_POINTER const REAL4* tile, GLOBAL const double* RESTRICT frame)
 {
     float low_x = FROM_MIDDLE(own.x, 0), low_y = FROM_MIDDLE(own.y, 1), low_z = FROM_MIDDLE(own.z, 2),
           high_x = low_x, high_y = low_y, high_z = low_z, min_acceleration = MAX_ACCELERATION;
@@ -84,7 +82,6 @@ FUNCTION Box bounding_box(
     box.half_z = 0.5f * (high_z - low_z);
     box.near2 = near_distance2(&box);
     box.min_acceleration = min_acceleration;
-    box.first = first;
     return box;
 }
 
@@ -173,57 +170,38 @@ FUNCTION void flush_cells(FieldSum* sums, uint enough, const Target* target, con
     }
 }
 
-// As `flush_cells`, for listed far bodies.
-FUNCTION void flush_far_bodies(FieldSum* sums, uint enough, const Target* target, const Box* box, REAL eps2,
-    const Tree* tree, Progress* progress, const Workspace* work)
-{
-    while (progress->far_bodies >= enough) {
-        const uint count = progress->far_bodies < WARP_SIZE ? progress->far_bodies : WARP_SIZE;
-        progress->far_bodies -= count;
-        const uint body = work->far_bodies[progress->far_bodies + (uint)LANE];
-        const Field field = sum_bodies(body, count, target, box, eps2, tree, work);
-        add_field(sums, &field);
-    }
-}
-
 #if HAS_NEAR
 // As `flush_cells`, for listed near bodies.
 FUNCTION void flush_near_bodies(FieldSum* sums, uint enough, const Target* target, const Box* box,
-    const Tree* tree, GLOBAL const double* RESTRICT frame, Progress* progress, const Workspace* work)
+    REAL eps2, const Tree* tree, GLOBAL const double* RESTRICT frame, Progress* progress,
+    const Workspace* work)
 {
     while (progress->near_bodies >= enough) {
         const uint count = progress->near_bodies < WARP_SIZE ? progress->near_bodies : WARP_SIZE;
         progress->near_bodies -= count;
         const uint body = work->near_bodies[progress->near_bodies + (uint)LANE];
-        add_near_bodies(sums, body, count, target, box, tree, frame, work);
+        add_near_bodies(sums, body, count, target, box, eps2, tree, frame, work);
     }
 }
 #endif
 
-// Lists the next body of the lane's opened leaf, as a near or as a far one. `waiting` are the lanes
-// that have one.
-FUNCTION void list_next_body(TestedCell* tested, uint waiting, const Box* box, const Tree* tree,
-    Progress* progress, const Workspace* work)
+// As `flush_cells`, for listed bodies. Near ones go to their list first.
+FUNCTION void flush_bodies(FieldSum* sums, uint enough, const Target* target, const Box* box, REAL eps2,
+    const Tree* tree, GLOBAL const double* RESTRICT frame, Progress* progress, const Workspace* work)
 {
-    const int is_listed = tested->next_body < tested->bodies_end;
-    const uint body = tested->next_body;
+    while (progress->bodies >= enough) {
+        const uint count = progress->bodies < WARP_SIZE ? progress->bodies : WARP_SIZE;
+        progress->bodies -= count;
+        const uint body = work->bodies[progress->bodies + (uint)LANE];
+        const Field field = sum_bodies(body, count, target, box, eps2, tree, &progress->near_bodies, work);
+        add_field(sums, &field);
 #if HAS_NEAR
-    const int is_near = is_listed && is_near_body(tree->high[body], box);
-    const uint near_lanes = BALLOT(is_near, work->scratch), far_lanes = waiting & ~near_lanes;
-    if (is_near)
-        work->near_bodies[progress->near_bodies + (uint)POPCOUNT(near_lanes & work->lower_lanes)] = body;
-    progress->near_bodies += (uint)POPCOUNT(near_lanes);
-    const int is_far = is_listed && !is_near;
-#else
-    const uint far_lanes = waiting;
-    const int is_far = is_listed;
+        flush_near_bodies(sums, WARP_SIZE, target, box, eps2, tree, frame, progress, work);
 #endif
-    if (is_far)
-        work->far_bodies[progress->far_bodies + (uint)POPCOUNT(far_lanes & work->lower_lanes)] = body;
-    progress->far_bodies += (uint)POPCOUNT(far_lanes);
-    progress->body_terms += (uint)POPCOUNT(waiting);
-    if (is_listed)
-        tested->next_body++;
+    }
+#if HAS_NEAR
+    flush_near_bodies(sums, enough, target, box, eps2, tree, frame, progress, work);
+#endif
 }
 
 // Lists the bodies of the lanes' opened leaves, one per lane and iteration, and sums over them.
@@ -234,15 +212,17 @@ FUNCTION void sum_opened_leaves(FieldSum* sums, TestedCell* tested, const Target
     uint waiting = BALLOT(tested->next_body < tested->bodies_end, work->scratch);
     int is_waiting = 1;
     while (is_waiting) {
-        list_next_body(tested, waiting, box, tree, progress, work);
+        if (tested->next_body < tested->bodies_end) {
+            work->bodies[progress->bodies + (uint)POPCOUNT(waiting & work->lower_lanes)] = tested->next_body;
+            tested->next_body++;
+        }
+        progress->bodies += (uint)POPCOUNT(waiting);
+        progress->body_terms += (uint)POPCOUNT(waiting);
         waiting = BALLOT(tested->next_body < tested->bodies_end, work->scratch);
         is_waiting = waiting != 0;
         WARP_BARRIER();
         const uint enough = progress->stack_top > 0 || is_waiting ? WARP_SIZE : 1;
-        flush_far_bodies(sums, enough, target, box, eps2, tree, progress, work);
-#if HAS_NEAR
-        flush_near_bodies(sums, enough, target, box, tree, frame, progress, work);
-#endif
+        flush_bodies(sums, enough, target, box, eps2, tree, frame, progress, work);
     }
 }
 
@@ -324,7 +304,7 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
 {
     SHARED uint stack[STACK_SIZE];
     SHARED uint far_cells[2 * WARP_SIZE];
-    SHARED uint far_bodies[2 * WARP_SIZE];
+    SHARED uint listed_bodies[2 * WARP_SIZE];
 #if HAS_NEAR
     SHARED uint near_bodies[2 * WARP_SIZE];
 #else
@@ -338,8 +318,8 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
     uint group_count = 0;
     for (int width_class = 0; width_class < WIDTH_CLASSES; width_class++)
         group_count += counts[COUNT_CLASS + width_class];
-    const Workspace work = { stack, far_cells, far_bodies, near_bodies, tile, tile_bodies, scratch,
-        (1u << LANE) - 1u };
+    const Workspace work = { stack, far_cells, listed_bodies, near_bodies, tile,
+        tile_bodies, scratch, (1u << LANE) - 1u };
     const REAL eps2 = (REAL)frame[FRAME_EPS2];
     ulong max_terms = 0, cell_terms = 0, body_terms = 0;
 
@@ -358,7 +338,7 @@ walk(GLOBAL uint* counts, GLOBAL const uint* RESTRICT groups, GLOBAL const uint*
         tile[LANE] = own;
 #endif
         WARP_BARRIER();
-        const Box box = bounding_box(own, first, tile, frame);
+        const Box box = bounding_box(own, tile, frame);
 #if HAS_LOW
         const REAL4 own_low = low[body];
         const Target target = { (own.x - box.centre_x) + own_low.x, (own.y - box.centre_y) + own_low.y,

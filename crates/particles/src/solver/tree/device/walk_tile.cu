@@ -14,9 +14,7 @@
 #define TILE_VECTORS (ORDER == 1 ? 1 : ORDER == 2 ? 3 : 6)
 // Near bodies have a list, and terms of their own. Without it they are summed like all others.
 #define HAS_NEAR (PRECISION == 1)
-// Vectors of a near body in the tile.
-#define NEAR_VECTORS 3
-#define TILE_SIZE (WARP_SIZE * (HAS_NEAR && TILE_VECTORS < NEAR_VECTORS ? NEAR_VECTORS : TILE_VECTORS))
+#define TILE_SIZE (WARP_SIZE * TILE_VECTORS)
 // Entries of a tile without a source have mass 0 and lie at (OUTSIDE, OUTSIDE, OUTSIDE), away from
 // all bodies.
 #define OUTSIDE ((REAL)16)
@@ -48,7 +46,6 @@ typedef struct {
 // and bodies within the square root of `near2` of the box are near.
 typedef struct {
     float centre_x, centre_y, centre_z, half_x, half_y, half_z, near2, min_acceleration;
-    uint first; // first body of the group
 } Box;
 
 // The body of a lane. In mixed precision its position is relative to the centre of the box.
@@ -77,8 +74,8 @@ typedef struct {
 typedef struct {
     SHARED_POINTER uint* stack;       // [STACK_SIZE] cells to be tested
     SHARED_POINTER uint* far_cells;   // [2 * WARP_SIZE] accepted cells that are not summed yet
-    SHARED_POINTER uint* far_bodies;  // [2 * WARP_SIZE] listed bodies that are not summed yet
-    SHARED_POINTER uint* near_bodies; // [2 * WARP_SIZE] the same for near bodies, if HAS_NEAR
+    SHARED_POINTER uint* bodies;      // [2 * WARP_SIZE] listed bodies that are in no tile yet
+    SHARED_POINTER uint* near_bodies; // [2 * WARP_SIZE] near ones of those in tiles, if HAS_NEAR
     SHARED_POINTER REAL4* tile;       // [TILE_SIZE] sources that are being summed
     SHARED_POINTER uint* tile_bodies; // [WARP_SIZE] indices of the bodies in the tile, or NO_BODY
     SHARED_POINTER uint* scratch;     // [WARP_SIZE] for BALLOT
@@ -95,47 +92,82 @@ FUNCTION void add_field(FieldSum* sum, const Field* field)
 #endif
 }
 
-// Adds the field of one body of the tile at `target`. The acceleration of a body due to itself is 0
-// because x = y = z = 0.
-FUNCTION void add_body(Field* field, int entry, const Target* target, REAL eps2, const Workspace* work)
+// Adds the field of a body of `mass` at (x, y, z) from the target, without the potential if
+// `is_self`. `rho2` is the softened square of the distance. The acceleration of a body due to itself
+// is 0 because x = y = z = 0.
+FUNCTION void add_pair(Field* field, REAL mass, REAL x, REAL y, REAL z, REAL rho2, int is_self)
 {
-    const REAL4 source = work->tile[entry];
-    const REAL x = source.x - target->x, y = source.y - target->y, z = source.z - target->z;
-    const REAL inv_r = REAL_RSQRT(REAL_FMA(x, x, REAL_FMA(y, y, REAL_FMA(z, z, eps2))));
-    const REAL weight = source.w * inv_r * (inv_r * inv_r);
+    const REAL inv_r = REAL_RSQRT(rho2);
+    const REAL weight = mass * inv_r * (inv_r * inv_r);
     field->x = REAL_FMA(weight, x, field->x);
     field->y = REAL_FMA(weight, y, field->y);
     field->z = REAL_FMA(weight, z, field->z);
 #if POTENTIAL
-    field->potential -= work->tile_bodies[entry] == target->body ? 0 : source.w * inv_r;
+    field->potential -= is_self ? 0 : mass * inv_r;
 #endif
 }
 
+// Returns the position of a body in the frame of the targets, and its mass.
+FUNCTION REAL4 body_of_tile(uint body, const Box* box, const Tree* tree)
+{
+    const REAL4 high = tree->high[body];
+#if HAS_LOW
+    const REAL4 low = tree->low[body];
+    return MAKE_REAL4((high.x - box->centre_x) + low.x, (high.y - box->centre_y) + low.y,
+        (high.z - box->centre_z) + low.z, high.w);
+#else
+    return high;
+#endif
+}
+
+#if HAS_NEAR
+// Returns whether a body at (x, y, z) from the centre of the box is near the box.
+FUNCTION int is_near(REAL x, REAL y, REAL z, const Box* box)
+{
+    const float dx = MAX(fabs(x) - box->half_x, 0.0f), dy = MAX(fabs(y) - box->half_y, 0.0f),
+                dz = MAX(fabs(z) - box->half_z, 0.0f);
+    return FMA(dx, dx, FMA(dy, dy, dz * dz)) <= box->near2;
+}
+#endif
+
 // Returns the field of up to WARP_SIZE bodies at each lane's target. Each of the first `count`
-// lanes brings one of them, `body`.
+// lanes brings one of them, `body`. Near bodies are left out and appended to their list, which must
+// have room for `count` more.
 FUNCTION Field sum_bodies(uint body, uint count, const Target* target, const Box* box, REAL eps2,
-    const Tree* tree, const Workspace* work)
+    const Tree* tree, uint* near_count, const Workspace* work)
 {
     REAL4 source = MAKE_REAL4(OUTSIDE, OUTSIDE, OUTSIDE, 0);
-    if ((uint)LANE < count) {
-        source = tree->high[body];
-#if HAS_LOW
-        const REAL4 low = tree->low[body];
-        source = MAKE_REAL4((source.x - box->centre_x) + low.x, (source.y - box->centre_y) + low.y,
-            (source.z - box->centre_z) + low.z, source.w);
-#endif
+    if ((uint)LANE < count)
+        source = body_of_tile(body, box, tree);
+    uint entry = (uint)LANE, far_count = count;
+#if HAS_NEAR
+    // Far bodies move up in the tile. The entries behind them are empty.
+    const int is_left_out = (uint)LANE < count && is_near(source.x, source.y, source.z, box);
+    const uint near_lanes = BALLOT(is_left_out, work->scratch);
+    const uint rank = (uint)POPCOUNT(near_lanes & work->lower_lanes);
+    entry = is_left_out ? WARP_SIZE - 1 - rank : (uint)LANE - rank;
+    far_count -= (uint)POPCOUNT(near_lanes);
+    if (is_left_out) {
+        work->near_bodies[*near_count + rank] = body;
+        source = MAKE_REAL4(OUTSIDE, OUTSIDE, OUTSIDE, 0);
     }
+    *near_count += (uint)POPCOUNT(near_lanes);
+#endif
     WARP_BARRIER();
-    work->tile[LANE] = source;
+    work->tile[entry] = source;
 #if POTENTIAL
-    work->tile_bodies[LANE] = (uint)LANE < count ? body : NO_BODY;
+    work->tile_bodies[entry] = entry < far_count ? body : NO_BODY;
 #endif
     WARP_BARRIER();
     Field field = {0};
-    const int padded = ((int)count + 7) & ~7;
+    const int padded = ((int)far_count + 7) & ~7;
     UNROLL(UNROLL_BODIES)
-    for (int entry = 0; entry < padded; entry++)
-        add_body(&field, entry, target, eps2, work);
+    for (int k = 0; k < padded; k++) {
+        const REAL4 other = work->tile[k];
+        const REAL x = other.x - target->x, y = other.y - target->y, z = other.z - target->z;
+        const REAL rho2 = REAL_FMA(x, x, REAL_FMA(y, y, REAL_FMA(z, z, eps2)));
+        add_pair(&field, other.w, x, y, z, rho2, POTENTIAL && work->tile_bodies[k] == target->body);
+    }
     return field;
 }
 
