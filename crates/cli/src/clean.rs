@@ -18,7 +18,7 @@ pub fn clean_line(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a terminal does more with this character than to show it.
-fn is_unsafe(c: char) -> bool {
+pub fn is_unsafe(c: char) -> bool {
     // C0, delete and C1.
     c.is_control()
         || matches!(

@@ -14,7 +14,8 @@ use orrery_engine::run::LOG_FILE;
 use orrery_io::{has_other_names, open_unlinked};
 use orrery_model::format_count;
 
-use crate::commands::{is_hidden, quoted_word, shell_quoted};
+use crate::clean::clean_line;
+use crate::commands::{quoted_word, shell_quoted};
 
 /// The log of this process. `None` for commands without a log.
 static LOG: Mutex<Option<RunLog>> = Mutex::new(None);
@@ -110,7 +111,7 @@ impl RunLog {
                 self.pending.extend(format!("{stamp} {lines} missing here\n").into_bytes());
                 self.dropped = 0;
             }
-            self.pending.extend(format!("{stamp} {}\n", escaped(line)).into_bytes());
+            self.pending.extend(format!("{stamp} {}\n", clean_line(line)).into_bytes());
         }
         self.write_pending();
     }
@@ -167,18 +168,6 @@ fn open_file(path: &Path) -> std::io::Result<(File, bool)> {
         file.read_exact(&mut last)?;
     }
     Ok((file, last == [b'\n']))
-}
-
-/// Returns a line without characters that a terminal would execute or that hide others.
-fn escaped(line: &str) -> String {
-    let mut escaped = String::with_capacity(line.len());
-    for c in line.chars() {
-        match is_hidden(c) {
-            true => escaped.extend(c.escape_unicode()),
-            false => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 /// Formats a time as in `2026-11-17T04:06:51Z`.
@@ -248,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_are_escaped() {
+    fn control_characters_are_escaped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.log");
         append(&path, "name \u{1b}[2Jx\ry\u{202e}z");
-        assert_eq!(lines(&path), [r"name \u{1b}[2Jx\u{d}y\u{202e}z"]);
+        assert_eq!(lines(&path), [r"name \u001b[2Jx\ry\u202ez"]);
     }
 
     /// The folder of a run may be from somebody else, and a line may contain `$(...)`.

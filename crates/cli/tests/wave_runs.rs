@@ -166,6 +166,10 @@ fn a_survey_is_resumed_with_its_shots() {
     let before = dir.content();
     assert!(error_of(&dir, &other).contains("wave.velocity"), "{}", error_of(&dir, &other));
     assert!(dir.content() == before, "a file has changed");
+    dir.write("survey/survey.toml", SHOTS.replace("shot = 9", "shot = 7"));
+    let expected =
+        "survey/survey.toml: case: got a case of one run, expected a case of waves with several shots";
+    assert_eq!(error_of(&dir, &["resume", "survey"]), expected);
     std::fs::remove_file(dir.path("survey/survey.toml")).unwrap();
     assert_eq!(
         error_of(&dir, &["resume", "survey"]),

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_io::{IoError, is_link, read_small_text, write_file_atomically};
+use orrery_io::{Fault, IoError, is_link, read_small_text, write_file_atomically};
 
 use crate::case::{Case, CaseError, CaseSource};
 use crate::error::EngineError;
@@ -103,6 +103,10 @@ pub fn resumed_source(folder: &Path, sets: &[String]) -> Result<CaseSource, Engi
     };
     let recorded = load_text(folder, text.clone(), &[])?;
     let given = load_text(folder, text.clone(), sets)?;
+    if given.wave().is_none_or(|wave| wave.shot.is_some()) {
+        let fault = Fault::malformed("case", "a case of one run", "a case of waves with several shots");
+        return Err(EngineError::Input(IoError { path: folder.join(SURVEY_FILE), fault }));
+    }
     match fixed_difference(&recorded, &given) {
         Some(Difference { found, given }) => {
             Err(EngineError::FixedKey { path: folder.to_owned(), found, given })

@@ -16,6 +16,7 @@ mod occupancy;
 mod other_files;
 mod presets;
 mod run;
+mod run_list;
 mod segy;
 mod selftest;
 mod timing;
@@ -31,6 +32,7 @@ use orrery_model::{Units, format_count, short_number};
 use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA};
 
 use crate::args::{Arguments, Command, GravityArgs};
+use crate::clean::is_unsafe;
 use crate::failure::Failure;
 use crate::print::{eprint_line, print_lines};
 use crate::ranks::LeadingRank;
@@ -246,7 +248,7 @@ pub fn quoted_word(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    if !word.chars().any(is_hidden) {
+    if !word.chars().any(is_unsafe) {
         return format!("'{}'", word.replace('\'', r"'\''"));
     }
     let mut quoted = String::from("$'");
@@ -254,20 +256,12 @@ pub fn quoted_word(word: &str) -> String {
         match c {
             '\n' => quoted.push_str(r"\n"),
             '\\' | '\'' => quoted.extend(['\\', c]),
-            c if is_hidden(c) && c.is_ascii() => quoted.push_str(&format!(r"\x{:02x}", u32::from(c))),
-            c if is_hidden(c) => quoted.push_str(&format!(r"\u{:04x}", u32::from(c))),
+            c if is_unsafe(c) && c.is_ascii() => quoted.push_str(&format!(r"\x{:02x}", u32::from(c))),
+            c if is_unsafe(c) => quoted.push_str(&format!(r"\u{:04x}", u32::from(c))),
             c => quoted.push(c),
         }
     }
     quoted + "'"
-}
-
-/// Returns true for control characters, and for those that change the direction of the text that
-/// follows or are invisible, such as U+202E.
-pub fn is_hidden(c: char) -> bool {
-    let is_format =
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    c.is_control() || is_format
 }
 
 #[cfg(test)]

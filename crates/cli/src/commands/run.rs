@@ -7,7 +7,7 @@ use std::time::Instant;
 use orrery_engine::case::{AnimationFormat, Case, CaseError, CaseSource, Location};
 use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::{Control, StopReason};
-use orrery_engine::run::{Output, Replace, Summary};
+use orrery_engine::run::{Replace, Summary};
 use orrery_engine::system::Plan;
 use orrery_engine::{EngineError, System, provenance, run as engine_run, survey};
 use orrery_io::{Limits, format_bytes};
@@ -15,6 +15,7 @@ use orrery_model::format_count;
 use orrery_particles::settings::StepChoice;
 use serde_json::{Value, json};
 
+use super::run_list::{Runs, Start, selected_shots};
 use super::timing::{print_times, timing_json};
 use super::{Ending, shell_quoted};
 use crate::args::{CommonRunArgs, ResumeArgs, RunArgs};
@@ -69,129 +70,6 @@ pub fn run(arguments: &RunArgs, leader: &LeadingRank) -> Result<Ending, Failure>
     leader.check_devices()?;
     let control = prepare_control(common, limits, leader)?;
     runs.execute(start, &control, common, targets)
-}
-
-/// How runs start.
-#[derive(Clone, Copy, Debug)]
-enum Start {
-    /// From the beginning.
-    New(Replace),
-    /// From their checkpoints, or from the beginning where there is none.
-    Resume { restart_outputs: bool },
-}
-
-/// The runs of a command, one after another.
-struct Runs {
-    /// The case of each run, and its folder.
-    runs: Vec<(Case, PathBuf)>,
-    /// The case of all shots and the folder of the survey, if the runs are shots.
-    survey: Option<(Case, PathBuf)>,
-}
-
-impl Runs {
-    /// Returns the runs of the shots of `case`, in folders below `folder`.
-    fn of_survey(
-        source: &CaseSource,
-        sets: &[String],
-        case: Case,
-        shots: &[u64],
-        folder: &Path,
-        limits: &Limits,
-    ) -> Result<Self, Failure> {
-        let run_of = |shot: &u64| {
-            let sets = [sets, &[format!("wave.shot={shot}")]].concat();
-            let case = Case::load_within(source, &sets, Some(limits.memory))?;
-            Ok((case, survey::shot_folder(folder, *shot)))
-        };
-        let runs = shots.iter().map(run_of).collect::<Result<_, Failure>>()?;
-        Ok(Self { runs, survey: Some((case, folder.to_owned())) })
-    }
-
-    /// Checks that the folders may be used. Writes nothing.
-    fn check_usable(&self, start: Start) -> Result<(), Failure> {
-        match (&self.survey, start) {
-            (Some((case, folder)), Start::New(replace)) => survey::check_usable(folder, case, replace)?,
-            (Some((case, folder)), Start::Resume { .. }) => {
-                survey::check_no_links(folder, &selected_shots(case).unwrap_or_default())?;
-            }
-            (None, Start::New(replace)) => {
-                for (_, folder) in &self.runs {
-                    Output { folder: folder.clone(), replace }.check_usable()?;
-                }
-            }
-            (None, Start::Resume { .. }) => {}
-        }
-        Ok(())
-    }
-
-    /// Executes the runs and writes their summaries and times.
-    fn execute(
-        &self,
-        start: Start,
-        control: &Control,
-        common: &CommonRunArgs,
-        [json, timing]: [JsonTarget<'_>; 2],
-    ) -> Result<Ending, Failure> {
-        if let Some((case, folder)) = &self.survey {
-            if let Start::New(Replace::Any) = start {
-                survey::clear(folder, control.ignores_claims)?;
-            }
-            survey::record_case(folder, case)?;
-        }
-        let (mut summaries, mut timings) = (Vec::new(), Vec::new());
-        let mut ending = Ending::Done;
-        for (index, (case, folder)) in self.runs.iter().enumerate() {
-            // Each shot has its log.
-            if let Some(warning) = (index > 0).then(log::restart).flatten() {
-                eprint_line!("{warning}");
-            }
-            print_case(case, folder);
-            let summary = execute_run(case, folder, start, control, common)?;
-            let whole = self.survey.as_ref().map_or(folder, |(_, survey)| survey);
-            ending = print_end(&summary, folder, whole);
-            summaries.push(summary_json(&summary, folder));
-            timings.push(timing_json(&summary));
-            if ending == Ending::Stopped {
-                break;
-            }
-        }
-        let of_runs = |mut values: Vec<Value>| match self.survey {
-            None => values.remove(0),
-            Some(_) => json!({ "shots": values }),
-        };
-        json.write(|| of_runs(summaries))?;
-        timing.write(|| of_runs(timings))?;
-        Ok(ending)
-    }
-}
-
-/// Executes one run.
-fn execute_run(
-    case: &Case,
-    folder: &Path,
-    start: Start,
-    control: &Control,
-    common: &CommonRunArgs,
-) -> Result<Summary, Failure> {
-    let mut progress = Progress::new(common.quiet).with_units(case.units);
-    let outcome = match start {
-        Start::New(replace) => {
-            let output = Output { folder: folder.to_owned(), replace };
-            engine_run::run(case, &output, control, |event| progress.print_event(&event))
-        }
-        Start::Resume { restart_outputs } => {
-            let run = engine_run::Resume { folder, sets: &[], restart_outputs };
-            engine_run::run_or_resume_with(case, &run, control, |event| progress.print_event(&event))
-        }
-    };
-    progress.finish();
-    Ok(outcome?)
-}
-
-/// Returns the shots of a case of waves that has several and selects none of them.
-fn selected_shots(case: &Case) -> Option<Vec<u64>> {
-    let wave = case.wave().filter(|wave| wave.shot.is_none())?;
-    Some(wave.shots())
 }
 
 /// Resumes the shots of a survey, and starts those that were not started.
@@ -303,7 +181,7 @@ fn prepare_control(common: &CommonRunArgs, limits: Limits, leader: &LeadingRank)
     Ok(control)
 }
 
-fn print_case(case: &Case, folder: &Path) {
+pub fn print_case(case: &Case, folder: &Path) {
     match case.description.as_str() {
         "" => print_line!("{}", case.name),
         description => print_line!("{}: {description}", case.name),
@@ -314,7 +192,7 @@ fn print_case(case: &Case, folder: &Path) {
 
 /// Prints the summary of a finished run, or how to resume a stopped one. `whole` is the folder of its
 /// survey, or its folder.
-fn print_end(summary: &Summary, folder: &Path, whole: &Path) -> Ending {
+pub fn print_end(summary: &Summary, folder: &Path, whole: &Path) -> Ending {
     let Some((reason, checkpoint)) = &summary.stopped else {
         print_summary(summary, folder);
         return Ending::Done;
@@ -330,7 +208,7 @@ fn print_end(summary: &Summary, folder: &Path, whole: &Path) -> Ending {
 }
 
 /// Returns the summary of a run as JSON.
-fn summary_json(summary: &Summary, folder: &Path) -> Value {
+pub fn summary_json(summary: &Summary, folder: &Path) -> Value {
     let case = &summary.case;
     let stopped = summary.stopped.as_ref().map(|(reason, checkpoint)| {
         let reason = match reason {
