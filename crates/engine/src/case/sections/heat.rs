@@ -174,7 +174,8 @@ const REGION: &SectionSpec = &SectionSpec {
     variants: || SHAPES.iter().map(|&(_, variant, _)| *variant).collect(),
     ..SectionSpec::new(
         "region",
-        "A part of the plate with another conductivity, heat capacity or source. A later region covers an earlier one.",
+        "A part of the plate with another conductivity, heat capacity or source. A later region covers an earlier one. \
+         Nodes on its boundary belong to it, so its edge lies midway between the last node inside and the next one.",
         &[&[
             required_key("shape", Kind::Word(&SHAPES), "Shape of the region."),
             derived_key("conductivity", CONDUCTIVITY, "unchanged", "Conductivity in the region."),

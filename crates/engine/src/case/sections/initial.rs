@@ -51,8 +51,8 @@ const FORMULAS: &[Formula] = &[
         meaning: "a hot region in a plate of uniform temperature",
         keys: &[&[
             key("shape", Kind::Word(&SPOT_SHAPES), "gaussian", "Shape of the region."),
-            derived_key("x", LENGTH, "the centre of the grid", "x of the centre."),
-            derived_key("y", LENGTH, "the centre of the grid", "y of the centre."),
+            derived_key("x", LENGTH, "half of the width of the grid", "x of the centre of the spot."),
+            derived_key("y", LENGTH, "half of the height of the grid", "y of the centre of the spot."),
             derived_key(
                 "radius",
                 quantity(Dimension::Length, Range::Between { least: 1e-100, most: 1e100 }),

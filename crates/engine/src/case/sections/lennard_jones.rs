@@ -25,7 +25,10 @@ const TRUNCATIONS: &Words<TruncationName> = &[
     (
         "switched",
         TruncationName::Switched,
-        "potential and force go to 0 smoothly between `switch_start` and the cutoff",
+        "potential and force go to 0 smoothly between r₁ = `switch_start` × cutoff and the cutoff. There \
+         a (r - r₁)² + b (r - r₁)³ is added to the force, with a and b such that the force and its slope are 0 at the \
+         cutoff. The potential is its integral from there, so below r₁ it is shifted by a constant (van der Spoel, van \
+         Maaren 2006)",
     ),
     ("none", TruncationName::None, "no cutoff: all pairs interact"),
 ];
@@ -96,7 +99,7 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
 
 const SPECIES: &SectionSpec = &SectionSpec::new(
     "species",
-    "A species. Parameters between two species follow from the rules of Lorentz and Berthelot: the mean of both \
+    "A species, of which a case has up to 8. Parameters between two species follow from the rules of Lorentz and Berthelot: the mean of both \
      sigma, and the square root of the product of both epsilon.",
     &[&[
         derived_key(

@@ -51,8 +51,11 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
 pub(in crate::case) const STRUCTURE_SPEC: &SectionSpec = &SectionSpec::new(
     "structure",
     "Measures of the structure and the diffusion: the pair distribution function in `rdf.csv`, a mean over all \
-     measurements, the mean square displacement over the lag in `msd.csv`, a mean over up to 16 origins, and the \
-     diffusion coefficient in `diffusion.csv`, from the slope between a tenth and half of the longest lag.",
+     measurements, the mean square displacement over the lag in `msd.csv`, and the diffusion coefficient in \
+     `diffusion.csv`, from the slope between a tenth and half of the longest lag. A displacement is that between two \
+     measurements, less the mean displacement of all particles. The earlier one is its origin. Up to 16 measurements, \
+     at equal distances over the run, are origins, and `msd.csv` is the mean over all particles and over all origins \
+     from which a lag has been measured.",
     &[&[
         key("every", Kind::Interval, "0", "Interval of the measurements. 0 is none."),
         key(

@@ -60,7 +60,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             required_key(
                 "end",
                 quantity(Dimension::Time, Range::Positive),
-                "Simulated time at which the run ends.",
+                "Simulated time at which the run ends. The last step is shortened to end there. Waves take full steps: \
+                 they end at the first multiple of the step that is not before it.",
             ),
         ]],
     )

@@ -63,8 +63,10 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
     required: Some("one with velocity = ..."),
     ..SectionSpec::new(
         "wave",
-        "Acoustic waves: u_tt = c² laplacian(u) + sources, from rest. Depth is the coordinate of the last axis, y in \
-         two dimensions and z in three, and points downwards.",
+        "Acoustic waves: u_tt = c² (laplacian(u) + Σ w(t) δ(x - x_s)), from rest, with the wavelet w of each source at \
+         x_s. So a source is scaled by c², and in a uniform medium of three dimensions u = w(t - r/c)/(4π r) at the \
+         distance r from it. Depth is the coordinate of the last axis, y in two dimensions and z in three, and points \
+         downwards. The velocity of a node is that at its position, so an interface lies midway between two nodes.",
         &[&[
             key(
                 "order",
@@ -139,7 +141,10 @@ const SOURCE: &SectionSpec = &SectionSpec {
     variants: source_variants,
     ..SectionSpec::new(
         "source",
-        "A point source of a shot at any position in the grid.",
+        "A point source of a shot at any position in the grid. Between nodes it acts on 8 nodes per axis, with the weights \
+         of a sinc function in a Kaiser window (Hicks 2002), whose error is below 0.15% from 4 points per wavelength \
+         on. On a node it acts on that node alone. Weights beyond a free or rigid side are those of its image, and \
+         beyond an absorbing one they are dropped.",
         &[
             POSITION,
             &[
@@ -232,7 +237,8 @@ const WINDOW_KEYS: [[&str; 2]; 3] = [["x_from", "x_to"], ["y_from", "y_to"], ["z
 
 const RECEIVERS: &SectionSpec = &SectionSpec::new(
     "receivers",
-    "A line of receivers, at any position in the grid. `x`, `y` and `z` are those of the first one.",
+    "A line of receivers, at any position in the grid. `x`, `y` and `z` are those of the first one. Values between \
+     nodes are interpolated with the weights of `[[wave.source]]`.",
     &[
         POSITION,
         &[
@@ -246,7 +252,8 @@ const RECEIVERS: &SectionSpec = &SectionSpec::new(
 
 const LAYER: &SectionSpec = &SectionSpec::new(
     "layer",
-    "A layer of constant velocity, which ends where the next one starts. The first one starts at depth 0.",
+    "A layer of constant velocity, which ends where the next one starts. The first one starts at depth 0. A node at \
+     depth `top` belongs to the layer.",
     &[&[
         required_key(
             "top",
@@ -266,7 +273,8 @@ const REGION: &SectionSpec = &SectionSpec {
     variants: || REGION_SHAPES.iter().map(|&(_, variant, _)| *variant).collect(),
     ..SectionSpec::new(
         "region",
-        "A part of the medium with another velocity. A later region covers an earlier one.",
+        "A part of the medium with another velocity. A later region covers an earlier one. Nodes on its surface belong to \
+         it, so its edge lies midway between the last node inside and the next one.",
         &[&[
             required_key("shape", Kind::Word(&REGION_SHAPES), "Shape of the region."),
             required_key(
