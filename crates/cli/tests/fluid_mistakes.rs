@@ -43,7 +43,7 @@ fn settings_of_fluids_are_checked() {
         (&["particles.cells=600"], "SET: 864000000 particles need ... are available"),
         (
             &["lennard_jones.cutoff=4"],
-            "[particles]: the cutoff is 4, and half of the box is 3.3592 along x, expected a larger box or a smaller \
+            "[particles]: the cutoff is 4, and half of the box is 3.359 along x, expected a larger box or a smaller \
              lennard_jones.cutoff",
         ),
         (&["lennard_jones.cutoff=0"], "SET: lennard_jones.cutoff = 0 is outside 1e-1 <= cutoff <= 1e6"),
@@ -133,7 +133,8 @@ fn particles_of_files_are_checked() {
         (
             "outside.data",
             OVERLAP.replace("1.2 1 1", "12 1 1"),
-            "particle 2 has x = 12, outside of the box from 0 to 10",
+            "particle 2 has x = 12, outside of the box from 0 to 10; particles.wrap = true moves particles into the \
+             periodic box",
         ),
         (
             "mass.data",

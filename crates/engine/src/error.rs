@@ -399,7 +399,7 @@ pub enum EngineError {
     },
     /// The adaptive step is too small to advance the time.
     #[error(
-        "step {step}, time {}: the adaptive step fell to {dt:e}, expected one that advances time; set a softening, or a larger eta",
+        "step {step}, time {}: the adaptive step fell to {dt:e}, expected one that advances time; set a larger softening or a larger eta",
         short_number(*time)
     )]
     StepTooShort {
@@ -412,7 +412,7 @@ pub enum EngineError {
     },
     /// The run would not end with adaptive steps of this length.
     #[error(
-        "step {step}, time {}: the adaptive step is {dt:.1e} and would take {steps:.0e} steps to the end, expected at most 2^53; set a softening, or a larger eta",
+        "step {step}, time {}: the adaptive step is {dt:.1e} and would take {steps:.0e} steps to the end, expected at most 2^53; set a larger softening or a larger eta",
         short_number(*time)
     )]
     TooManySteps {
@@ -558,7 +558,8 @@ fn join_numbers(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns for example "3 x 4 x 5".
+/// Returns for example "3 x 4 x 5", or "3 x 4" for a plane.
 fn extents(counts: &[usize; 3]) -> String {
-    counts.map(|count| count.to_string()).join(" x ")
+    let axes = if counts[2] == 1 { 2 } else { 3 };
+    counts[..axes].iter().map(usize::to_string).collect::<Vec<_>>().join(" x ")
 }

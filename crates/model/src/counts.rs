@@ -22,6 +22,16 @@ pub fn short_number(value: f64) -> String {
     if is_plain { value.to_string() } else { format!("{value:e}") }
 }
 
+/// Returns the number rounded to four significant digits, for messages.
+///
+/// ```
+/// assert_eq!(orrery_model::four_digits(1.0 / 3.0), "0.3333");
+/// assert_eq!(orrery_model::four_digits(123456.0), "123500");
+/// ```
+pub fn four_digits(value: f64) -> String {
+    short_number(format!("{value:.3e}").parse().unwrap_or(value))
+}
+
 /// Returns the exact value of decimal digits with optional underscores, fraction and exponent, or
 /// `None` if it is not a whole number below 2^64. Seeds use all 64 bits, which f64 cannot hold.
 ///

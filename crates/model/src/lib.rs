@@ -20,7 +20,7 @@ pub mod simulation_box;
 pub mod units;
 pub mod wave;
 
-pub use counts::{format_count, short_number, whole_number};
+pub use counts::{format_count, four_digits, short_number, whole_number};
 pub use particles::{Particle, Particles, Species, Vec3s};
 pub use precision::Precision;
 pub use units::{Dimension, ShownUnit, UnitNames, Units};

@@ -128,12 +128,13 @@ impl Sections<'_> {
             (Err(EngineError::Case(error)), _) => section.add_problem(&error.location, error.message),
             (Err(error), _) => section.add_problem(section.location_of(file_key), error.to_string()),
             (Ok(limit), _) if is_step_auto => {
-                let (stable, length) = (round_down(0.9 * limit), case.time.end - case.time.known_start());
+                let (stable, length) = (round_down(0.9 * limit, 3), case.time.end - case.time.known_start());
                 let is_shorter = length > 0.0 && length < stable;
                 case.time.step = StepChoice::Fixed(if is_shorter { length } else { stable });
             }
             (Ok(limit), StepChoice::Fixed(dt)) if dt > limit => {
-                let limit = short_number(limit);
+                // A step of this length is accepted.
+                let limit = short_number(round_down(limit, 4));
                 let fault = format!(" is unstable on this grid, expected at most {limit}, or \"auto\"");
                 self.time.reject("step", &fault);
             }
@@ -264,12 +265,13 @@ impl Sections<'_> {
     }
 }
 
-/// Rounds a positive number down to three significant digits.
-fn round_down(x: f64) -> f64 {
-    let rounded = |x: f64| format!("{x:.2e}").parse().unwrap_or(x);
+/// Rounds a positive number down to this number of significant digits.
+fn round_down(x: f64, digits: usize) -> f64 {
+    let rounded = |x: f64| format!("{x:.*e}", digits - 1).parse().unwrap_or(x);
     let nearest: f64 = rounded(x);
-    // One unit of the last digit is at least x/1000.
-    if nearest <= x { nearest } else { rounded(x - 0.999e-3 * x) }
+    // One unit of the last digit is at least this part of x.
+    let unit = 0.999 * 10f64.powi(-(digits as i32));
+    if nearest <= x { nearest } else { rounded(x - unit * x) }
 }
 
 /// Reports a grid that needs more memory than there is.
@@ -304,10 +306,11 @@ fn check_wave_grid(grid: &Section<'_>, case: &Case, given: &WaveCase, available:
 
 /// Reports files of waves that do not exist.
 fn check_wave_files(case: &Case, wave: &WaveSections<'_>) {
-    let sources = wave.sources.iter().map(|source| (source, "file"));
-    for (section, key) in sources.chain([(&wave.wave, "velocity_file")]) {
+    let sources = wave.sources.iter().map(|source| (source, "file", "an NPY file"));
+    let velocity = (&wave.wave, "velocity_file", "an NPY or SEG-Y file");
+    for (section, key, expected) in sources.chain([velocity]) {
         if let Some(Entry { value: Value::String(path), .. }) = section.entry(key) {
-            check_file(section, key, &case.folder.join(path), "an NPY file");
+            check_file(section, key, &case.folder.join(path), expected);
         }
     }
 }

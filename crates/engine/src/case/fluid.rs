@@ -125,6 +125,8 @@ pub enum FluidStart {
         path: PathBuf,
         /// Number of dimensions, 2 or 3.
         dimensions: usize,
+        /// True to move particles outside of a periodic box into it.
+        wraps: bool,
     },
 }
 

@@ -127,7 +127,10 @@ impl<'a> Section<'a> {
         let (location, entries) = match self.entry(key) {
             None => {
                 if let Some(expected) = spec.required {
-                    let message = format!("missing section [{key}], expected {expected}");
+                    let message = match self.selects_no_physics(key) {
+                        true => missing_physics(),
+                        false => format!("missing section [{key}], expected {expected}"),
+                    };
                     self.findings.add_missing(&self.location, message);
                 }
                 (self.location.clone(), &[][..])
@@ -146,6 +149,13 @@ impl<'a> Section<'a> {
             _ => &[],
         };
         Section { fallback, ..self.below(self.key_path(key), spec, location, entries) }
+    }
+
+    /// Returns true if the case has no section of a physics, and the missing section `key` is of the
+    /// default one.
+    fn selects_no_physics(&self, key: &str) -> bool {
+        !self.is_physics_written
+            && self.spec.common_keys().any(|spec| spec.name == key && !spec.only_for.is_empty())
     }
 
     /// Returns the list of sections `key` below this one.
@@ -373,7 +383,10 @@ impl<'a> Section<'a> {
             let key = one_line(&entry.key);
             let explained = explain(&entry.key).or_else(|| self.key_of_other_physics(entry));
             let message = explained.unwrap_or_else(|| {
-                let mut hint = did_you_mean(&entry.key, known.iter().copied());
+                // A misspelt section of a physics selects none.
+                let of_all = self.spec.common_keys().map(|spec| spec.name);
+                let others = of_all.filter(|_| self.path.is_empty() && !self.is_physics_written);
+                let mut hint = did_you_mean(&entry.key, known.iter().copied().chain(others));
                 if hint.is_empty() && !known.is_empty() {
                     hint = format!(", expected {}", join_with_or(known.iter().copied()));
                 }
@@ -436,6 +449,19 @@ impl<'a> Section<'a> {
     fn key_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
+}
+
+/// Returns the message for a case without a physics.
+fn missing_physics() -> String {
+    let sections: Vec<String> = PhysicsName::ALL
+        .iter()
+        .map(|name| match name.is_default() {
+            true => "[bodies] for gravity".to_owned(),
+            false => format!("[{}]", name.as_str()),
+        })
+        .collect();
+    let sections = join_with_or(sections.iter().map(String::as_str));
+    format!("no section selects a physics, expected {sections}; orrery init PRESET writes a complete case")
 }
 
 /// Returns the path of a section in a list. Users count from 1.

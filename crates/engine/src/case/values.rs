@@ -248,7 +248,9 @@ impl Section<'_> {
             Err(e) => {
                 let end = match e {
                     UnitError::Malformed { .. } => or_word.to_owned(),
-                    UnitError::WrongDimension { .. } if !selected.reason.is_empty() => {
+                    UnitError::WrongDimension { .. }
+                        if !selected.reason.is_empty() && self.units().scale().is_some() =>
+                    {
                         format!(", {}", selected.reason)
                     }
                     _ => String::new(),

@@ -6,6 +6,7 @@ use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_model::{Vec3s, format_count};
 use orrery_particles::lennard_jones::Fluid;
 
+use super::handover::EnergyMean;
 use super::start::check_box;
 use super::system::{FluidFacts, FluidSystem, owned, system_error};
 use super::{host_bytes, particle_count};
@@ -22,9 +23,14 @@ const SPECIES: &str = "species";
 const IDS: &str = "id";
 /// Origin and lengths of the box, 1 for open sides, and the number of dimensions.
 const BOX: &str = "box";
+/// Sums of potential and kinetic energy of the thermostatted phase, and their number.
+const MEAN: &str = "mean_energy";
 
-/// Returns all columns of the state.
-pub(super) fn state_columns(particles: FluidParticles) -> Vec<StateColumn<'static>> {
+/// Returns all columns of the state. `mean` has the energies that were sampled.
+pub(super) fn state_columns(
+    particles: FluidParticles,
+    mean: Option<EnergyMean>,
+) -> Vec<StateColumn<'static>> {
     let FluidParticles { bounds, position, image, velocity, species, id } = particles;
     let column = |name, block, is_constant| StateColumn { name, values: owned(block), is_constant };
     let mut columns = Vec::new();
@@ -44,6 +50,9 @@ pub(super) fn state_columns(particles: FluidParticles) -> Vec<StateColumn<'stati
     let is_open = f64::from(u8::from(bounds.sides == BoxSides::Open));
     let numbers = bounds.origin.into_iter().chain(bounds.lengths).chain([is_open, bounds.dimensions as f64]);
     columns.push(column(BOX, Block::Reals(numbers.collect()), false));
+    if let Some(mean) = mean {
+        columns.push(column(MEAN, Block::Reals(mean.to_numbers()), false));
+    }
     columns
 }
 
@@ -90,6 +99,14 @@ impl FluidSystem {
                 return Err(malformed(VELOCITIES[axis], value.to_string(), "finite numbers"));
             }
         }
+        // A version without this column handed over one draw of the energy.
+        let mean = match columns.reals_len(MEAN) {
+            None => None,
+            Some(_) => {
+                let mean = EnergyMean::from_numbers(&columns.take_reals(MEAN)?);
+                Some(mean.ok_or_else(|| malformed(MEAN, "other numbers".to_owned(), "two sums and a count"))?)
+            }
+        };
         let [x, y, z] = velocity;
         let species = columns.take_bytes(SPECIES)?;
         checked(SPECIES, species.len())?;
@@ -108,7 +125,7 @@ impl FluidSystem {
         check_box(&particles, &settings).map_err(refused)?;
         let fluid =
             Fluid::new(particles, &settings, None).map_err(|error| system_error(error, None).at(stamp))?;
-        Ok(Self::new(fluid, facts, stamp))
+        Ok(Self::new(fluid, facts, stamp).with_mean(mean))
     }
 }
 

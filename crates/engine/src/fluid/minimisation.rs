@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use orrery_model::fluid::FluidParticles;
+use orrery_model::four_digits;
 use orrery_particles::lennard_jones::settings::FluidSettings;
 use orrery_particles::lennard_jones::{MinimiseEnd, MinimiseLimits, MinimiseState, Minimiser};
 
 use super::FluidError;
-use super::start::rounded;
 use crate::case::FluidCase;
 use crate::control::{Control, RESERVE, RunEvent, StopReason};
 use crate::error::EngineError;
@@ -76,7 +76,7 @@ pub struct MinimiseStatus {
 impl std::fmt::Display for MinimiseStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let MinimiseState { energy, largest_force, .. } = self.state;
-        let [energy, force] = [energy, largest_force].map(rounded);
+        let [energy, force] = [energy, largest_force].map(four_digits);
         write!(f, "energy per particle {energy} epsilon, largest force {force} epsilon/sigma")
     }
 }

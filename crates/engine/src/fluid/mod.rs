@@ -5,6 +5,7 @@
 
 mod begin;
 mod columns;
+mod handover;
 mod minimisation;
 mod painter;
 mod record;

@@ -6,6 +6,7 @@
 use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_model::{Dimension, Units};
+use orrery_particles::lennard_jones::potential::Truncation;
 use serde_json::{Value, json};
 
 use super::system::FluidFacts;
@@ -72,7 +73,7 @@ impl TableUnits {
 }
 
 /// Returns the columns of the table. `epsilon` is the largest depth of the potential.
-pub(super) fn schema(facts: &FluidFacts, units: &TableUnits, epsilon: f64) -> Schema {
+pub(super) fn schema(facts: &FluidFacts, units: &TableUnits, epsilon: f64, truncation: Truncation) -> Schema {
     let quantity = |name, title, unit: &str| Quantity { name, title, unit: unit.to_owned() };
     let mut quantities = vec![
         quantity("temperature", "the temperature", units.temperature),
@@ -87,7 +88,11 @@ pub(super) fn schema(facts: &FluidFacts, units: &TableUnits, epsilon: f64) -> Sc
         title: "energy error",
         symbol: "dE/eps",
         key: "energy_error",
-        advice: "a shorter step may help, or a shifted or switched potential",
+        advice: match truncation {
+            Truncation::Truncated => "a shorter step may help, or a shifted or switched potential",
+            Truncation::Shifted => "a shorter step may help, or a switched potential",
+            Truncation::Switched { .. } | Truncation::None => "a shorter step may help",
+        },
         scale: units.energy_factor * epsilon,
         between: energy_change,
     };

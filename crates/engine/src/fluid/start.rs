@@ -6,7 +6,7 @@ use orrery_model::ic::lattice::{
     assign_species, droplet, random_positions, remove_drift, set_maxwell_velocities,
 };
 use orrery_model::simulation_box::{BoxError, BoxSides, SimulationBox};
-use orrery_model::{Units, short_number};
+use orrery_model::{Units, format_count, four_digits, short_number};
 use orrery_particles::lennard_jones::MinimiseState;
 use orrery_particles::lennard_jones::settings::FluidSettings;
 use orrery_particles::lennard_jones::structure::{Overlap, closest_overlap};
@@ -21,11 +21,9 @@ use crate::error::EngineError;
 const OVERLAP: f64 = 0.5;
 /// Coordinates of a file may be outside of its box by this fraction, because some formats have f32.
 const BOX_TOLERANCE: f64 = 1e-5;
-
-/// Returns a number with up to five digits.
-pub(super) fn rounded(x: f64) -> String {
-    short_number(format!("{x:.4e}").parse().unwrap_or(x))
-}
+/// Boxes by which particles are wrapped. Numbers of images are far below 2^31, and fractions of a
+/// box keep nine digits.
+const MAX_WRAPPED_BOXES: f64 = 1e6;
 
 /// Returns the remedy for particles that overlap.
 fn overlap_advice(is_minimised: bool) -> &'static str {
@@ -50,7 +48,7 @@ pub enum FluidError {
     #[error(
         "the cutoff is {}, and half of the box is {} along {axis}, expected a larger box or a smaller \
          lennard_jones.cutoff",
-        rounded(*cutoff), rounded(*half)
+        four_digits(*cutoff), four_digits(*half)
     )]
     Cutoff {
         /// Largest cutoff.
@@ -63,7 +61,7 @@ pub enum FluidError {
     /// Two particles overlap.
     #[error(
         "particles {} and {} overlap: their distance is {} and sigma is {}, expected at least half of sigma; {}",
-        ids[0], ids[1], rounded(*distance), rounded(*sigma), overlap_advice(*is_minimised)
+        ids[0], ids[1], four_digits(*distance), four_digits(*sigma), overlap_advice(*is_minimised)
     )]
     Overlap {
         /// Identifiers of the particles.
@@ -77,10 +75,10 @@ pub enum FluidError {
     },
     /// The forces did not fall below the limit within the largest number of steps.
     #[error(
-        "the minimisation of the energy did not converge in {} steps: the largest force is {} epsilon/sigma, expected \
+        "the minimisation of the energy did not converge in {}: the largest force is {} epsilon/sigma, expected \
          at most {} (particles.minimise_force), and the energy per particle is {} epsilon; a larger \
          particles.minimise_steps takes it farther",
-        state.steps, rounded(state.largest_force), rounded(*expected), rounded(state.energy)
+        format_count(state.steps.into(), "step", "steps"), four_digits(state.largest_force), four_digits(*expected), four_digits(state.energy)
     )]
     NotMinimised {
         /// Last state.
@@ -105,7 +103,7 @@ pub enum FluidError {
     /// Masses of a species in the file and in the case differ.
     #[error(
         "species {name} has the mass {} in the file and {} in the case, expected the same",
-        rounded(*in_file), rounded(*in_case)
+        four_digits(*in_file), four_digits(*in_case)
     )]
     Mass {
         /// Name of the species.
@@ -117,8 +115,8 @@ pub enum FluidError {
     },
     /// A particle of a file is not in its box.
     #[error(
-        "particle {id} has {axis} = {}, outside of the box from {} to {}",
-        rounded(*coordinate), rounded(*low), rounded(*high)
+        "particle {id} has {axis} = {}, outside of the box from {} to {}{advice}",
+        short_number(*coordinate), short_number(*low), short_number(*high)
     )]
     Outside {
         /// Identifier of the particle.
@@ -131,6 +129,8 @@ pub enum FluidError {
         low: f64,
         /// Upper side of the box.
         high: f64,
+        /// Remedy, with the punctuation before it.
+        advice: &'static str,
     },
     /// A file has another number of dimensions than the case.
     #[error("the file has {found} dimensions, expected {expected} as in the case (particles.dimensions)")]
@@ -144,7 +144,7 @@ pub enum FluidError {
     #[error(
         "particles {} and {} have z = {} and {}, expected the same z for all particles in two dimensions \
          (particles.dimensions)",
-        ids[0], ids[1], rounded(z[0]), rounded(z[1])
+        ids[0], ids[1], four_digits(z[0]), four_digits(z[1])
     )]
     NotFlat {
         /// Identifiers of the particles.
@@ -155,7 +155,7 @@ pub enum FluidError {
     /// A particle of a case in two dimensions moves along z.
     #[error(
         "particle {id} has the velocity {} along z, expected 0 in two dimensions (particles.dimensions)",
-        rounded(*velocity)
+        four_digits(*velocity)
     )]
     MovesAlongZ {
         /// Identifier of the particle.
@@ -207,14 +207,14 @@ fn read_or_generate(
     let refused =
         |source: FluidError| EngineError::Fluid { origin: origin.clone(), source: Box::new(source) };
     let mut particles = match &fluid.start {
-        FluidStart::File { path, dimensions } => {
+        &FluidStart::File { ref path, dimensions, wraps } => {
             let file = read_fluid(&case.folder.join(path), &control.limits).map_err(EngineError::Input)?;
             for part in &file.ignored {
                 let text = format!("{origin}: the file has {part}, which are not modelled and are ignored");
                 report(RunEvent::InputWarning(&text));
             }
             check_units(&file, &case.units).map_err(refused)?;
-            particles_of_file(file, fluid, *dimensions).map_err(refused)?
+            particles_of_file(file, fluid, dimensions, wraps).map_err(refused)?
         }
         start => {
             let mut particles = generated_particles(start, fluid).map_err(refused)?;
@@ -290,6 +290,7 @@ fn particles_of_file(
     file: FluidFile,
     fluid: &FluidCase,
     dimensions: usize,
+    wraps: bool,
 ) -> Result<FluidParticles, FluidError> {
     if file.id.is_empty() {
         return Err(FluidError::Empty);
@@ -303,21 +304,12 @@ fn particles_of_file(
         (bounds.origin[2], bounds.lengths[2]) = (0.0, 1.0);
     }
     bounds.validate()?;
-    let columns = [&file.coordinates.x, &file.coordinates.y, &file.coordinates.z];
-    for axis in 0..dimensions {
-        let (low, high) = (bounds.origin[axis], bounds.origin[axis] + bounds.lengths[axis]);
-        let margin = BOX_TOLERANCE * bounds.lengths[axis];
-        let outside = columns[axis].iter().position(|&x| !(low - margin..=high + margin).contains(&x));
-        if let Some(k) = outside {
-            let (id, axis, coordinate) = (file.id[k], ["x", "y", "z"][axis], columns[axis][k]);
-            return Err(FluidError::Outside { id, axis, coordinate, low, high });
-        }
-    }
+    check_within(&file, &bounds, wraps)?;
     let species_map = species_of_file(&file, fluid)?;
     let mut particles = FluidParticles::at_rest(bounds, &file.coordinates);
     if let Some(image) = file.image {
         for (own, image) in particles.image.iter_mut().zip(image) {
-            own.iter_mut().zip(image).for_each(|(own, image)| *own += image);
+            own.iter_mut().zip(image).for_each(|(own, image)| *own = own.wrapping_add(image));
         }
     }
     particles.species = file.species.iter().map(|&species| species_map[usize::from(species)]).collect();
@@ -331,6 +323,28 @@ fn particles_of_file(
     }
     particles.id = file.id;
     Ok(particles)
+}
+
+/// Checks that all particles of a file are in its box, or if it `wraps` them, near it.
+fn check_within(file: &FluidFile, bounds: &SimulationBox, wraps: bool) -> Result<(), FluidError> {
+    let can_wrap = bounds.sides == BoxSides::Periodic;
+    let columns = [&file.coordinates.x, &file.coordinates.y, &file.coordinates.z];
+    for axis in 0..bounds.dimensions {
+        let length = bounds.lengths[axis];
+        let (low, high) = (bounds.origin[axis], bounds.origin[axis] + length);
+        let margin = length * if wraps && can_wrap { MAX_WRAPPED_BOXES } else { BOX_TOLERANCE };
+        let outside = columns[axis].iter().position(|&x| !(low - margin..=high + margin).contains(&x));
+        if let Some(k) = outside {
+            let (id, axis, coordinate) = (file.id[k], ["x", "y", "z"][axis], columns[axis][k]);
+            let advice = match (can_wrap, wraps) {
+                (true, false) => "; particles.wrap = true moves particles into the periodic box",
+                (true, true) => ", by too many boxes to move it there",
+                (false, _) => "",
+            };
+            return Err(FluidError::Outside { id, axis, coordinate, low, high, advice });
+        }
+    }
+    Ok(())
 }
 
 /// Checks that all particles are in a plane of constant z and stay there.

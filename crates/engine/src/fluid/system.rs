@@ -17,6 +17,7 @@ use orrery_particles::lennard_jones::{
 };
 use serde_json::{Map, Value, json};
 
+use super::handover::{EnergyMean, SAMPLE_STEPS};
 use super::painter::FluidPainter;
 use super::record::{self, TableUnits};
 use super::{POST_MORTEM, host_bytes, particle_count};
@@ -36,6 +37,9 @@ pub struct FluidSystem {
     facts: FluidFacts,
     /// Step and time of the state.
     now: Stamp,
+    /// Energies of the second half of the thermostatted phase. `None` if the thermostat is never
+    /// switched off, and in a run that started with a version without them.
+    mean: Option<EnergyMean>,
     /// Number of ranks that compute it.
     ranks: usize,
 }
@@ -49,6 +53,8 @@ pub(super) struct FluidFacts {
     ensemble: Ensemble,
     /// Time at which the thermostat is switched off, infinite if it is not.
     thermostat_end: f64,
+    /// Start of the second half of the thermostatted phase.
+    sampled_from: f64,
     removes_drift: bool,
     /// Skin of the case, `None` for the default of the device.
     skin: Option<f64>,
@@ -64,11 +70,14 @@ impl FluidFacts {
             mass: species.mass,
             sigma: species.sigma,
         });
+        let thermostat_end =
+            fluid.thermostat.and_then(|thermostat| thermostat.until).unwrap_or(f64::INFINITY);
         Self {
             units: case.units,
             species: species.collect(),
             ensemble: fluid.ensemble(case.units.boltzmann_constant()),
-            thermostat_end: fluid.thermostat.and_then(|thermostat| thermostat.until).unwrap_or(f64::INFINITY),
+            thermostat_end,
+            sampled_from: 0.5 * (case.time.known_start() + thermostat_end),
             removes_drift: fluid.removes_drift,
             skin: fluid.skin,
             tail: if fluid.has_tail_corrections { tail_corrections(fluid, particles) } else { [0.0; 2] },
@@ -126,7 +135,13 @@ fn tail_corrections(fluid: &FluidCase, particles: &FluidParticles) -> [f64; 2] {
 
 impl FluidSystem {
     pub(super) fn new(fluid: Fluid, facts: FluidFacts, now: Stamp) -> Self {
-        Self { fluid, facts, now, ranks: 1 }
+        let mean = facts.thermostat_end.is_finite().then(EnergyMean::default);
+        Self { fluid, facts, now, mean, ranks: 1 }
+    }
+
+    /// Sets the energies that a run has sampled.
+    pub(super) fn with_mean(self, mean: Option<EnergyMean>) -> Self {
+        Self { mean, ..self }
     }
 
     /// Sets the number of ranks that compute the fluid, or will do so.
@@ -161,26 +176,52 @@ impl FluidSystem {
         let strategy = device.map(|device| self.facts.strategy(device, n, settings, tuned));
         let moved = self.fluid.moved_to(&FluidTeam::lead(team), device.zip(strategy.as_ref()));
         let fluid = moved.map_err(|error| system_error(error, Some(self.now)))?;
-        Ok(Self { fluid, facts: self.facts, now: self.now, ranks: team.size() })
+        Ok(Self { fluid, ranks: team.size(), ..self })
     }
 
     /// Returns a copy after a step of length `dt`.
     pub(crate) fn ahead(&self, dt: f64) -> Result<Self, SystemError> {
         let fluid = self.fluid.try_clone().map_err(|error| system_error(error, Some(self.now)))?;
-        let mut ahead = Self { fluid, facts: self.facts.clone(), now: self.now, ranks: self.ranks };
+        let (facts, mean) = (self.facts.clone(), self.mean);
+        let mut ahead = Self { fluid, facts, now: self.now, mean, ranks: self.ranks };
         let (start, Stamp { step, time }) = (self.now, self.now);
         ahead.advance(dt, 1, &|k| if k == 0 { start } else { Stamp { step: step + 1, time: time + dt } })?;
         Ok(ahead)
     }
 
     /// Switches the thermostat off. The centre of mass, which a thermostat may have moved, is
-    /// stopped.
+    /// stopped, and the energy becomes the mean of the thermostatted phase.
     fn set_ensemble(&mut self, ensemble: Ensemble) -> Result<(), DeviceFluidError> {
         let mut particles = self.fluid.particles()?;
-        if self.facts.removes_drift {
-            remove_drift(&mut particles, &self.fluid.settings().mass);
+        let (settings, stops_drift) = (self.fluid.settings(), self.facts.removes_drift);
+        if stops_drift {
+            remove_drift(&mut particles, &settings.mass);
+        }
+        if let Some(mean) = self.mean {
+            let potential = self.fluid.measure()?.potential;
+            mean.apply(&mut particles, &settings.mass, potential, settings.ensemble, stops_drift);
         }
         self.fluid.restart(particles, ensemble)
+    }
+
+    /// Returns the first step after `done`, and at most `last`, whose energies are sampled. Without
+    /// one it is `last`. Steps are counted as in [`Dynamics::advance`].
+    fn next_sample(&self, done: u64, last: u64, end_of: &dyn Fn(u64) -> Stamp) -> u64 {
+        let next = done + SAMPLE_STEPS - end_of(done).step % SAMPLE_STEPS;
+        let can_sample = self.mean.is_some() && end_of(last).time >= self.facts.sampled_from;
+        if can_sample { next.min(last) } else { last }
+    }
+
+    /// Adds the energies to the mean if they are sampled now.
+    fn sample(&mut self) -> Result<(), DeviceFluidError> {
+        let Stamp { step, time } = self.now;
+        let is_due = step.is_multiple_of(SAMPLE_STEPS)
+            && time >= self.facts.sampled_from
+            && self.fluid.settings().ensemble != Ensemble::Nve;
+        if let Some(mean) = self.mean.as_mut().filter(|_| is_due) {
+            mean.add(&self.fluid.measure()?);
+        }
+        Ok(())
     }
 
     /// Returns temperature, potential and kinetic energy per particle, and pressure, in the units
@@ -331,6 +372,7 @@ impl Dynamics for FluidSystem {
             let is_same = |k: u64| self.facts.ensemble_at(end_of(k).time) == ensemble;
             // Steps before the thermostat is switched off come first.
             let last = if is_same(steps) { steps } else { last_where(done + 1, steps, is_same) };
+            let last = if ensemble == Ensemble::Nve { last } else { self.next_sample(done, last, end_of) };
             let changed = match ensemble == self.fluid.settings().ensemble {
                 true => Ok(()),
                 false => self.set_ensemble(ensemble),
@@ -347,6 +389,7 @@ impl Dynamics for FluidSystem {
             })?;
             done = last;
             self.now = end_of(done);
+            self.sample().map_err(|error| system_error(error, Some(self.now)))?;
         }
         Ok(())
     }
@@ -358,7 +401,8 @@ impl Dynamics for FluidSystem {
     }
 
     fn schema(&self, _units: &Units) -> Schema {
-        record::schema(&self.facts, &self.table_units(), self.fluid.settings().potential.energy_unit())
+        let potential = &self.fluid.settings().potential;
+        record::schema(&self.facts, &self.table_units(), potential.energy_unit(), potential.truncation)
     }
 
     fn measure(&self) -> Result<Vec<f64>, SystemError> {
@@ -367,7 +411,7 @@ impl Dynamics for FluidSystem {
     }
 
     fn columns(&self) -> Result<Vec<StateColumn<'_>>, SystemError> {
-        Ok(super::columns::state_columns(self.particles()?))
+        Ok(super::columns::state_columns(self.particles()?, self.mean))
     }
 
     fn capture_snapshot(&self, labels: &SnapshotLabels<'_>) -> Result<WriteFn, EngineError> {

@@ -288,3 +288,106 @@ fn a_minimised_file_keeps_its_velocities() {
         "{text}"
     );
 }
+
+/// The energy at constant energy is the mean of the second half of the thermostatted phase, with
+/// the correction of its kinetic part, and not that of its last step.
+#[test]
+fn a_thermostat_hands_over_its_mean_energy() {
+    for method in ["langevin", "rescaling"] {
+        let method = format!("thermostat.method={method}");
+        let case = load(MIXTURE, &["particles.cells=3", &method, "thermostat.until=1.6", "time.end=2"]);
+        let mut system = start(&case, None);
+        let (mut potential, mut kinetic, mut samples, mut last) = (0.0, 0.0, 0.0, 0.0);
+        for step in (0..400).step_by(20) {
+            advance(&mut system, step, step + 20);
+            // Columns are temperature, potential, kinetic and total energy per particle.
+            let row = system.measure().unwrap();
+            last = row[3];
+            if step + 20 >= 200 {
+                (potential, kinetic, samples) = (potential + row[1], kinetic + row[2], samples + 1.0);
+            }
+        }
+        advance(&mut system, 400, 401);
+        let n = 108.0;
+        // Langevin dynamics move the centre of mass, whose motion is stopped.
+        let (freedom, stopped) =
+            if method.ends_with("langevin") { (3.0 * n, 3.0) } else { (3.0 * n - 3.0, 0.0) };
+        let (potential, kinetic) = (potential / samples, kinetic / samples);
+        let expected = potential + kinetic - 1.5 * (kinetic - 0.5 * freedom / n) - 0.5 * stopped / n;
+        let found = system.measure().unwrap()[3];
+        // The energy changes by less than 1e-3 in the one step at constant energy.
+        assert!((found - expected).abs() < 2e-3, "{method}: {found}, expected {expected}");
+        assert!((last - expected).abs() > 0.01, "{method}: the test cannot fail: {last}, {expected}");
+    }
+}
+
+/// A run of a version without the mean energies hands over one draw, as it did.
+#[test]
+fn a_checkpoint_without_mean_energies_is_continued() {
+    let case = load(MIXTURE, &["thermostat.method=rescaling", "thermostat.until=0.1"]);
+    let mut system = start(&case, None);
+    advance(&mut system, 0, 25);
+    let total = system.measure().unwrap()[3];
+    let old = |name: &str| name != "mean_energy";
+    let blocks = system.columns().unwrap().into_iter().filter(|column| old(column.name));
+    let blocks = blocks.map(|column| (column.name.to_owned(), column.values.into_block())).collect();
+    let path = std::path::Path::new("checkpoint");
+    let (count, limits, method) = (system.size().count as usize, Limits::default(), system.method());
+    let saved = SavedSystem { path, case: &case, count, method, limits: &limits, stamp: stamp(25) };
+    let mut restored = System::restore(&saved, &mut Blocks::new(path, blocks)).unwrap();
+    advance(&mut restored, 25, 26);
+    assert!((restored.measure().unwrap()[3] - total).abs() < 2e-3);
+    // The run with its mean energies has another energy afterwards.
+    advance(&mut system, 25, 26);
+    assert!((system.measure().unwrap()[3] - total).abs() > 0.01);
+}
+
+/// Coordinates outside of a periodic box are an error, or moved by whole boxes. Unwrapped positions
+/// are those of the file.
+#[test]
+fn particles_outside_of_a_periodic_box_are_wrapped_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |second: &str, box_sides: &str, wrap: bool| {
+        let frame = format!(
+            "2\nLattice=\"9 0 0 0 9 0 0 0 9\" {box_sides} Properties=species:S:1:pos:R:3\nA 1 1 1\nA {second} 1 1\n"
+        );
+        std::fs::write(folder.path().join("a.xyz"), frame).unwrap();
+        let text = format!(
+            "[particles]\nfile = \"a.xyz\"\nwrap = {wrap}\n[lennard_jones]\n[time]\nstep = 0.001\nend = 1\n"
+        );
+        let folder = folder.path().to_owned();
+        let case = Case::load(&CaseSource::Text { label: "file".into(), text, folder }, &[]).unwrap();
+        start_with(&case, &Control::default(), &mut Vec::new())
+    };
+    let inside = load("3.25", "", false).unwrap();
+    for second in ["-5.75", "12.25", "30.25"] {
+        let refused = load(second, "", false).map(drop).unwrap_err().to_string();
+        let expected = format!(
+            "particle 1 has x = {second}, outside of the box from 0 to 9; particles.wrap = true moves particles into \
+             the periodic box"
+        );
+        assert!(refused.ends_with(&expected), "{refused}");
+        let wrapped = load(second, "", true).unwrap();
+        assert_eq!(wrapped.measure().unwrap(), inside.measure().unwrap(), "{second}");
+        let System::Fluid(fluid) = wrapped else { unreachable!() };
+        let particles = fluid.particles().unwrap();
+        let unwrapped =
+            particles.bounds.coordinate(0, particles.position[0][1]) + 9.0 * f64::from(particles.image[0][1]);
+        assert!((unwrapped - second.parse::<f64>().unwrap()).abs() < 1e-12, "{unwrapped}");
+    }
+    let refused = load("1e20", "", true).map(drop).unwrap_err().to_string();
+    assert!(
+        refused.ends_with("outside of the box from 0 to 9, by too many boxes to move it there"),
+        "{refused}"
+    );
+}
+
+/// Particles of an ideal gas may be anywhere.
+#[test]
+fn random_positions_of_an_ideal_gas_do_not_overlap() {
+    let text = "[particles]\nstart = \"random\"\nn = 500\ndensity = 0.8\ntemperature = 1.0\n[lennard_jones]\n\
+                [[lennard_jones.species]]\nepsilon = 0\n[time]\nstep = 0.004\nend = 1\n";
+    let system = start_with(&load(text, &[]), &Control::default(), &mut Vec::new()).unwrap();
+    let [temperature, potential, ..] = system.measure().unwrap()[..] else { unreachable!() };
+    assert!((temperature - 1.0).abs() < 1e-6 && potential == 0.0, "{temperature} {potential}");
+}

@@ -1,12 +1,11 @@
 //! Settings of a fluid that are legal and have no effect, or another one than they seem to have.
 
 use orrery_model::fluid::FluidParticles;
-use orrery_model::short_number;
+use orrery_model::four_digits;
 use orrery_model::simulation_box::BoxSides;
 use orrery_particles::lennard_jones::potential::Truncation;
 use orrery_particles::settings::StepChoice;
 
-use super::start::rounded;
 use crate::case::{Case, Every, FluidCase, FluidStart, ThermostatCase, ThermostatMethod};
 
 /// Cutoff of a case that gives none.
@@ -26,14 +25,13 @@ pub(super) fn setup_warnings(case: &Case, fluid: &FluidCase, particles: &FluidPa
         found.extend(thermostat_warnings(case, thermostat));
     }
     found.extend(structure_warnings(case, fluid, particles));
-    let limits = (fluid.minimise_force, fluid.minimise_steps);
-    if !fluid.minimises && limits != DEFAULT_MINIMISATION {
-        found.push(format!(
-            "particles.minimise_force = {} and minimise_steps = {} have no effect without particles.minimise = true",
-            short_number(limits.0),
-            limits.1
-        ));
-    }
+    let (force, steps) = DEFAULT_MINIMISATION;
+    let is_force_set = (fluid.minimise_force != force)
+        .then(|| format!("particles.minimise_force = {}", four_digits(fluid.minimise_force)));
+    let are_steps_set = (fluid.minimise_steps != steps)
+        .then(|| format!("particles.minimise_steps = {}", fluid.minimise_steps));
+    let unused = is_force_set.into_iter().chain(are_steps_set).filter(|_| !fluid.minimises);
+    found.extend(unused.map(|setting| format!("{setting} has no effect without particles.minimise = true")));
     found
 }
 
@@ -42,7 +40,7 @@ fn cutoff_warning(fluid: &FluidCase) -> Option<String> {
         format!(
             "lennard_jones.cutoff = {} has no effect with truncation = \"none\", all pairs interact; \
              truncation = \"truncated\", \"shifted\" or \"switched\" uses it",
-            short_number(fluid.cutoff)
+            four_digits(fluid.cutoff)
         )
     })
 }
@@ -71,8 +69,8 @@ fn species_warnings(fluid: &FluidCase, particles: &FluidParticles) -> Vec<String
             "species {} has no particle: its fraction {} of {n} particles rounds to 0; a fraction of {} is one \
              particle (lennard_jones.species[{}].fraction)",
             species.name,
-            short_number(species.fraction),
-            rounded(1.0 / n as f64),
+            four_digits(species.fraction),
+            four_digits(1.0 / n as f64),
             k + 1
         ),
     };
@@ -91,7 +89,7 @@ fn rest_warning(fluid: &FluidCase, particles: &FluidParticles) -> Option<String>
             "all {} particles are at rest, and the rescaling thermostat multiplies velocities: it cannot heat \
              velocities of 0 to {}; set particles.temperature, or thermostat.method = \"langevin\"",
             particles.len(),
-            short_number(temperature)
+            four_digits(temperature)
         )),
         None if is_lattice && fluid.species.len() == 1 && !fluid.minimises => Some(format!(
             "all {} particles are at rest on a lattice and nothing moves them; set particles.temperature, or a \
@@ -131,7 +129,7 @@ fn structure_warnings(case: &Case, fluid: &FluidCase, particles: &FluidParticles
     let structure = &fluid.structure;
     let text = |time: f64| case.units.format_time(time);
     let unit = case.units.names().length;
-    let length = |x: f64| format!("{} {unit}", rounded(x)).trim_end().to_owned();
+    let length = |x: f64| format!("{} {unit}", four_digits(x)).trim_end().to_owned();
     let mut found = Vec::new();
     let interval = match (structure.every, case.time.step) {
         (Every::Never, _) | (_, StepChoice::Adaptive { .. }) => {
@@ -212,7 +210,7 @@ mod tests {
             (&[WARM, RESCALING, "thermostat.time=0.001"], "time = 0.001 is shorter than the step 0.005"),
             (
                 &[WARM, "particles.minimise_steps=5"],
-                "minimise_steps = 5 have no effect without particles.minimise",
+                "particles.minimise_steps = 5 has no effect without particles.minimise",
             ),
             (&[WARM, "structure.radius=2"], "nothing is measured; set structure.every"),
             (&[WARM, "structure.every=0.1", "structure.from=2"], "from = 2 is after the end of the run at 1"),
@@ -226,7 +224,7 @@ mod tests {
         }
         let found = warnings(&format!("{CASE}{MIXTURE}"), &[WARM]);
         let expected = "species B has no particle: its fraction 0.0015 of 256 particles rounds to 0; a fraction of \
-                        0.0039062 is one particle (lennard_jones.species[2].fraction)";
+                        0.003906 is one particle (lennard_jones.species[2].fraction)";
         assert_eq!(found, [expected]);
     }
 

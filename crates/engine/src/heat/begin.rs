@@ -40,7 +40,7 @@ pub(crate) fn start(
     if let Some(warning) = RoundingScale::of(&case, &problem).and_then(|rounding| rounding.start_warning()) {
         report(RunEvent::InputWarning(&warning));
     }
-    for warning in placement_warnings(&case, heat) {
+    for warning in placement_warnings(&case, heat, problem.max_stable_step()) {
         report(RunEvent::InputWarning(&warning));
     }
     let device = selected.device.as_ref();

@@ -88,7 +88,7 @@ pub(super) fn schema(units: &Units, facts: &PlateFacts) -> Schema {
         file: CONSERVED,
         time_unit: units.names().time,
         quantities: quantities.collect(),
-        drift: drift(facts.known),
+        drift: drift(facts.known, facts.rounding.is_some()),
         overflow_causes: "fluxes or sources heat the plate beyond the range of its precision",
         summary: summary_values,
         plots: temperature_plot,
@@ -101,14 +101,18 @@ pub(super) fn is_si(units: &Units) -> bool {
 }
 
 /// Returns the error that the table shows, if one is known.
-fn drift(known: KnownError) -> Option<Drift> {
+fn drift(known: KnownError, is_single: bool) -> Option<Drift> {
     let key = "heat_error";
+    let advice = match is_single {
+        true => "double precision may help",
+        false => "fewer steps, or temperatures closer to 0 may help",
+    };
     match known {
         KnownError::HeatBalance(total_heat_capacity) => Some(Drift {
             title: "heat error",
             symbol: "dQ/Q",
             key,
-            advice: "double precision may help",
+            advice,
             scale: total_heat_capacity,
             between: balance_error,
         }),
@@ -116,7 +120,7 @@ fn drift(known: KnownError) -> Option<Drift> {
             title: "excess of the initial range",
             symbol: "excess",
             key,
-            advice: "double precision may help",
+            advice,
             scale: 1.0,
             between: range_excess,
         }),

@@ -198,7 +198,7 @@ fn read_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result<Wave
         ),
     };
     if !wave.regions.is_empty() {
-        velocity = Velocity::Field(painted(wave, velocity));
+        velocity = Velocity::Field(painted(wave, velocity).ok_or(WaveError::OnlyWalls).map_err(refused)?);
     }
     let sources = wave.shot_sources().map(|(index, source)| {
         let path = format!("wave.source[{}].file", index + 1);
@@ -226,6 +226,10 @@ fn place_of(wave: &WaveCase, error: &WaveError) -> String {
         WaveError::VelocityModel(VelocityError::FirstLayer { .. }) => "wave.layer[1]".to_owned(),
         WaveError::VelocityModel(VelocityError::LayerOrder { layer, .. }) => {
             format!("wave.layer[{}]", layer + 1)
+        }
+        WaveError::OnlyWalls => {
+            let last = wave.regions.iter().rposition(|region| region.velocity.is_none());
+            format!("wave.region[{}]", last.unwrap_or(0) + 1)
         }
         _ => "wave.velocity_file".to_owned(),
     }
@@ -292,7 +296,8 @@ fn check_spacing(path: &Path, grid: &WaveGrid, spacing: [Option<f64>; 3]) -> Res
 pub(super) const WALL_VELOCITY: f64 = 1e-3;
 
 /// Returns the velocity of each node: that of the last region that contains it, or of the medium.
-fn painted(wave: &WaveCase, medium: Velocity) -> Vec<f64> {
+/// `None` if all nodes are in walls.
+fn painted(wave: &WaveCase, medium: Velocity) -> Option<Vec<f64>> {
     let grid = &wave.grid;
     let mut values = match medium {
         Velocity::Uniform(velocity) => vec![velocity; grid.len()],
@@ -303,14 +308,18 @@ fn painted(wave: &WaveCase, medium: Velocity) -> Vec<f64> {
     let rows = values.par_chunks_exact_mut(nx).enumerate();
     if is_wall.is_empty() {
         rows.for_each(|(row, values)| paint_row(wave, [row % ny, row / ny], values, &mut []));
-        return values;
+        return Some(values);
     }
     rows.zip(is_wall.par_chunks_exact_mut(nx))
         .for_each(|((row, values), is_wall)| paint_row(wave, [row % ny, row / ny], values, is_wall));
     let outside = values.par_iter().zip(&is_wall).filter(|(_, is_wall)| !**is_wall).map(|(value, _)| *value);
-    let wall = WALL_VELOCITY * outside.reduce(|| f64::INFINITY, f64::min);
+    let slowest = outside.reduce(|| f64::INFINITY, f64::min);
+    if slowest == f64::INFINITY {
+        return None;
+    }
+    let wall = WALL_VELOCITY * slowest;
     values.par_iter_mut().zip(&is_wall).filter(|(_, is_wall)| **is_wall).for_each(|(value, _)| *value = wall);
-    values
+    Some(values)
 }
 
 /// Applies the regions to the row of nodes (j, k). `is_wall` is empty if there are no walls.

@@ -18,6 +18,11 @@ pub enum WaveError {
     /// The velocity model cannot be used.
     #[error(transparent)]
     VelocityModel(#[from] VelocityError),
+    /// No node is outside of walls.
+    #[error(
+        "all nodes are in walls, expected regions with velocity = \"wall\" that leave a part of the grid"
+    )]
+    OnlyWalls,
     /// The order in space does not exist.
     #[error("the order in space is {0}, expected 2, 4, 6 or 8")]
     Order(u32),

@@ -12,6 +12,8 @@ mod expression;
 
 use thiserror::Error;
 
+use crate::four_digits;
+
 pub use dimension::{Dimension, Powers};
 use expression::unit_in_si;
 pub use expression::{NAMED_UNITS, NamedUnit, split_quantity};
@@ -414,7 +416,7 @@ impl Units {
         self.format_in(time, self.shown_time(time))
     }
 
-    /// Formats a length for output, for example `"50 pc"`.
+    /// Formats a length with four digits, for example `"50 pc"`.
     pub fn format_length(&self, length: f64) -> String {
         const OF_GALAXIES: &[(&str, f64)] = &[
             ("Mpc", 1e6 * PARSEC),
@@ -431,7 +433,9 @@ impl Units {
             Self::Real => OF_ATOMS,
             _ => OF_GALAXIES,
         };
-        self.format_in(length, self.largest_unit(length, Dimension::Length, units))
+        let unit = self.largest_unit(length, Dimension::Length, units);
+        let value = four_digits(length / unit.size);
+        if unit.name.is_empty() { value } else { format!("{value} {}", unit.name) }
     }
 
     /// Returns the unit in which times up to `largest` are shown, for example Gyr or Myr in

@@ -105,6 +105,9 @@ fn times_and_lengths_use_the_largest_unit_they_reach() {
     assert_eq!(Units::Dimensionless.format_time(0.25), "0.25");
     assert_eq!([0.0, 0.004, 2500.0].map(|time| Units::Real.format_time(time)), ["0 ps", "4 fs", "2.5 ns"]);
     assert_eq!([3.4, 36.0].map(|length| Units::Real.format_length(length)), ["3.4 Å", "3.6 nm"]);
+    let lengths = [1.0 / 3.0, 1234.567, 0.0].map(|length| Units::Dimensionless.format_length(length));
+    assert_eq!(lengths, ["0.3333", "1235", "0"]);
+    assert_eq!(Units::Si.format_length(1234.567), "1.235 km");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::arithmetic::upper_half;
 use super::cells::{CellGrid, sort_by_cell};
-use super::potential::Potential;
+use super::potential::{PairParameters, Potential};
 
 /// Pair distribution function in bins of equal width from 0 on.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +75,8 @@ pub struct Overlap {
     pub sigma: f64,
 }
 
-/// Returns the pair with the smallest distance in units of σ, if it is below `fraction`.
+/// Returns the pair with the smallest distance in units of σ, if it is below `fraction`. Particles
+/// without interaction (ε = 0) may be at the same place.
 pub fn closest_overlap(particles: &FluidParticles, potential: &Potential, fraction: f64) -> Option<Overlap> {
     let radius = fraction * potential.length_unit();
     let near = NearParticles::new(particles, radius);
@@ -83,9 +84,10 @@ pub fn closest_overlap(particles: &FluidParticles, potential: &Potential, fracti
         let mut closest: Option<Overlap> = None;
         near.for_each(k, |other, r2| {
             let [a, b] = [k, other].map(|k| usize::from(particles.species[k]));
-            let (distance, sigma) = (r2.sqrt(), potential.pair(a, b).sigma);
+            let PairParameters { sigma, epsilon, .. } = potential.pair(a, b);
+            let distance = r2.sqrt();
             let limit = closest.map_or(fraction, |found| found.distance / found.sigma);
-            if other > k && distance / sigma < limit {
+            if other > k && epsilon > 0.0 && distance / sigma < limit {
                 closest = Some(Overlap { particles: [k, other], distance, sigma });
             }
         });

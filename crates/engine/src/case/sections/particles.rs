@@ -102,6 +102,12 @@ const DROPLET_KEYS: &[KeySpec] = &[
 ];
 const DIMENSIONS_KEY: &[KeySpec] =
     &[key("dimensions", Kind::Integer { least: 2, most: 3 }, "3", "Number of dimensions, 2 or 3.")];
+const WRAP_KEY: &[KeySpec] = &[key(
+    "wrap",
+    Kind::Boolean,
+    "false",
+    "Whether particles outside of a periodic box are moved into it by whole boxes. Otherwise they are an error.",
+)];
 const SIDES_KEY: &[KeySpec] = &[key("sides", Kind::Word(&SIDES), "periodic", "Sides of the box.")];
 const SIDES: &Words<BoxSides> = &[
     ("periodic", BoxSides::Periodic, "particles interact with the nearest images of one another"),
@@ -186,7 +192,7 @@ fn variants() -> Vec<Variant> {
         name: FILE,
         when: When::Has("file"),
         meaning: "Positions, box and species of a file. Velocities if it has them.",
-        keys: &[DIMENSIONS_KEY],
+        keys: &[DIMENSIONS_KEY, WRAP_KEY],
     };
     starts.chain([file]).collect()
 }
@@ -247,7 +253,11 @@ pub(in crate::case) fn read_particles(section: &Section<'_>) -> ParticlesSetting
     let names: Vec<&'static str> = STARTS.iter().map(|start| start.name).collect();
     let start = section.word_if_given("start", &names);
     let mut settings = ParticlesSettings {
-        start: FluidStart::File { path: file.clone().unwrap_or_default().into(), dimensions: 3 },
+        start: FluidStart::File {
+            path: file.clone().unwrap_or_default().into(),
+            dimensions: 3,
+            wraps: false,
+        },
         temperature: section.quantity_if_given("temperature"),
         seed: section.integer("seed"),
         minimises: section.boolean("minimise"),
@@ -278,6 +288,7 @@ pub(in crate::case) fn read_particles(section: &Section<'_>) -> ParticlesSetting
         None => FluidStart::File {
             path: file.unwrap_or_default().into(),
             dimensions: section.count("dimensions"),
+            wraps: section.boolean("wrap"),
         },
     };
     if !section.has_key("minimise") {
@@ -334,7 +345,10 @@ pub(in crate::case) fn write_particles(w: &mut SectionWriter<'_>, fluid: &FluidC
             w.integer("dimensions", dimensions as u64);
             w.word("sides", SIDES, &sides);
         }
-        FluidStart::File { dimensions, .. } => w.integer("dimensions", dimensions as u64),
+        FluidStart::File { dimensions, wraps, .. } => {
+            w.integer("dimensions", dimensions as u64);
+            w.boolean("wrap", wraps);
+        }
     }
 }
 

@@ -43,7 +43,10 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
             "until",
             quantity(Dimension::Time, Range::Positive).or("end", "the end of the run"),
             "end",
-            "Time at which the thermostat is switched off. The energy is constant from then on.",
+            "Time at which the thermostat is switched off. The energy is constant from then on: velocities are scaled \
+             once, so that it is the mean of the second half of the time with the thermostat, and not one draw of \
+             its fluctuations. The mean temperature afterwards is that of the thermostat, if the fluid was in \
+             equilibrium.",
         ),
     ]],
 );

@@ -254,12 +254,17 @@ fn wavelet_warning(wavelet: &Wavelet, at: &str, end: f64, units: Units) -> Optio
         Wavelet::Ricker { amplitude: 0.0, .. } | Wavelet::Sine { amplitude: 0.0, .. } => {
             Some(format!("the source at {at} emits nothing: its amplitude is 0"))
         }
-        Wavelet::Ricker { frequency, delay, .. } if *delay > end => Some(format!(
-            "the wavelet of the source at {at} has its maximum at {}, and {ends}; expected a delay of about {}, or a \
-             later end",
-            time(*delay),
-            time(1.5 / frequency)
-        )),
+        Wavelet::Ricker { frequency, delay, .. } if *delay > end => {
+            let usual = 1.5 / frequency;
+            let shorter = match usual < 0.99 * delay && usual < end {
+                true => format!("a delay of about {}, or ", time(usual)),
+                false => String::new(),
+            };
+            Some(format!(
+                "the wavelet of the source at {at} has its maximum at {}, and {ends}; expected {shorter}a later end",
+                time(*delay)
+            ))
+        }
         Wavelet::Sine { delay, .. } if *delay >= end => Some(format!(
             "the wavelet of the source at {at} starts at {}, and {ends}; expected an earlier start or a later end",
             time(*delay)
