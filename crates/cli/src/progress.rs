@@ -1,11 +1,13 @@
 //! Progress of a run: a bar on a terminal, plain lines in a pipe or file.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
 
 use crate::clean::clean_line;
+use crate::commands::shell_quoted;
 use crate::events::{Importance, describe};
 use crate::log;
 use crate::print::{eprint_line, print_detail, print_line};
@@ -27,6 +29,8 @@ const BAR_WIDTHS: [(usize, usize); 2] = [(24, 100), (8, 0)];
 pub struct Progress {
     mode: Mode,
     units: Units,
+    /// Directory of the run. Without other output, it names the run in every warning.
+    run: String,
     /// Time of the last line about progress in `run.log`.
     logged: Instant,
 }
@@ -50,7 +54,13 @@ impl Progress {
         } else {
             Mode::Lines(Instant::now())
         };
-        Self { mode, units: Units::NBody, logged: Instant::now() }
+        Self { mode, units: Units::NBody, run: String::new(), logged: Instant::now() }
+    }
+
+    /// Sets the directory of the run. With `--quiet`, it names the run in warnings: those of many
+    /// runs of a batch can be in one file, and nothing else tells them apart.
+    pub fn of_run(self, folder: &Path) -> Self {
+        Self { run: shell_quoted(folder), ..self }
     }
 
     /// Sets the units in which times are printed.
@@ -93,8 +103,21 @@ impl Progress {
             Importance::Notice if matches!(self.mode, Mode::Quiet) => log::write(&clean_line(&text)),
             Importance::Notice | Importance::Warning => match &self.mode {
                 Mode::Bar(line, _) => line.print_above(format_args!("{text}")),
-                Mode::Quiet | Mode::Lines(_) => eprint_line!("{text}"),
+                Mode::Lines(_) => eprint_line!("{text}"),
+                Mode::Quiet => eprint_line!("{}", self.named(&text)),
             },
+        }
+    }
+
+    /// Adds the directory of the run to a warning, such as `warning: out/plummer: step 5: ...`,
+    /// unless it names the directory or a file there.
+    fn named(&self, text: &str) -> String {
+        if ["/", ":"].iter().any(|end| text.contains(&format!("{}{end}", self.run))) {
+            return text.to_owned();
+        }
+        match text.strip_prefix("warning: ") {
+            Some(warning) => format!("warning: {}: {warning}", self.run),
+            None => format!("{}: {text}", self.run),
         }
     }
 
@@ -195,6 +218,19 @@ mod tests {
             from: (0, 0.0),
             elapsed: Duration::from_secs(30_000),
             drift: Some(("dE/E", -1.23e-4)),
+        }
+    }
+
+    #[test]
+    fn warnings_name_their_run_once() {
+        let progress = Progress::new(true).of_run(Path::new("out/a b"));
+        for (text, expected) in [
+            ("warning: step 5: the energy error", "warning: 'out/a b': step 5: the energy error"),
+            ("storage works again", "'out/a b': storage works again"),
+            ("waiting: 'out/a b': no space", "waiting: 'out/a b': no space"),
+            ("warning: 'out/a b'/case.toml was edited", "warning: 'out/a b'/case.toml was edited"),
+        ] {
+            assert_eq!(progress.named(text), expected);
         }
     }
 

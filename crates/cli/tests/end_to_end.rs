@@ -448,12 +448,15 @@ fn files_without_units_cause_a_warning() {
         assert!(output.status.success());
     }
     dir.write("case.toml", from_file("foreign.xyz") + "[limits]\nenergy_error = \"none\"\n");
-    for arguments in [&["run", "case.toml", "--quiet"][..], &["run", "case.toml", "--dry-run"]] {
-        let output = dir.orrery(arguments);
+    // With --quiet, a warning names the run.
+    for (flag, run) in [("--quiet", "out/case: "), ("--dry-run", "")] {
+        let output = dir.orrery(&["run", "case.toml", flag]);
         let stderr = text(&output.stderr);
         assert_eq!(
             stderr,
-            "warning: foreign.xyz: the file names no units, those of the case are used: nbody\n"
+            format!(
+                "warning: {run}foreign.xyz: the file names no units, those of the case are used: nbody\n"
+            )
         );
         assert!(output.status.success());
     }

@@ -293,7 +293,10 @@ fn a_heat_error_above_its_limit_warns_or_stops() {
     let warned = dir.orrery(&run_arguments("plate.toml", "warned", &[]));
     let stderr = text(&warned.stderr);
     assert!(warned.status.success() && stderr.lines().count() == 1, "{stderr}");
-    assert!(stderr.starts_with("warning: step ") && stderr.contains(": the heat error is "), "{stderr}");
+    assert!(
+        stderr.starts_with("warning: warned: step ") && stderr.contains(": the heat error is "),
+        "{stderr}"
+    );
     assert!(stderr.ends_with("above 1e-12 ([limits] heat_error); double precision may help\n"), "{stderr}");
     let stopped = dir.orrery(&run_arguments("plate.toml", "stopped", &["limits.on_heat_error=stop"]));
     let stderr = text(&stopped.stderr);

@@ -70,8 +70,10 @@ fn single_precision_that_does_not_resolve_the_bodies_gives_a_warning() {
             let output = dir.orrery(&[command, &["--precision", precision]].concat());
             let stderr = text(&output.stderr);
             assert!(output.status.success(), "{command:?}: {stderr}");
-            let start = "warning: single precision does not resolve these bodies: ";
-            assert_eq!(stderr.starts_with(start), is_warned, "{command:?} {precision}: {stderr}");
+            // With --quiet, a warning names the run.
+            let run = if command[0] == "run" { "out: " } else { "" };
+            let start = format!("warning: {run}single precision does not resolve these bodies: ");
+            assert_eq!(stderr.starts_with(&start), is_warned, "{command:?} {precision}: {stderr}");
             assert_eq!(stderr.contains("use precision mixed"), is_warned, "{stderr}");
         }
     }
@@ -92,7 +94,7 @@ fn single_precision_is_checked_during_the_run() {
         let stderr = text(&dir.orrery(&arguments).stderr);
         assert_eq!(stderr.lines().count(), count, "{stderr}");
         if count == 1 {
-            let start = "warning: step 1: single precision does not resolve these bodies: ";
+            let start = "warning: single: step 1: single precision does not resolve these bodies: ";
             assert!(stderr.starts_with(start), "{stderr}");
         }
     }
@@ -106,7 +108,7 @@ fn an_energy_error_above_its_limit_warns_or_stops() {
     let every = "output.record_every=1 step";
     let (status, stderr) = run_pair(&dir, &[every]);
     assert_eq!(status, Some(0));
-    assert!(stderr.starts_with("warning: step "), "{stderr}");
+    assert!(stderr.starts_with("warning: out: step "), "{stderr}");
     assert!(
         stderr
             .ends_with("above 0.02 ([limits] energy_error); a shorter step or a larger softening may help\n"),

@@ -51,6 +51,11 @@ fn several_shots_are_computed_one_after_another() {
     let summary: Value = serde_json::from_str(&dir.text("summary.json")).unwrap();
     let folders: Vec<_> = summary["shots"].as_array().unwrap().iter().map(|shot| &shot["folder"]).collect();
     assert_eq!(folders, ["out/line/shot-7", "out/line/shot-9"]);
+    for shot in [7, 9] {
+        let plot = dir.text(&format!("out/line/shot-{shot}/wave-energy.svg"));
+        assert!(plot.contains(&format!("<title>line, shot {shot}: energy in the grid</title>")), "{plot}");
+    }
+    assert_eq!(stdout.matches("relative change\n").count(), 2, "{stdout}");
     let sample = |shot: usize| {
         let path = dir.path(&format!("out/line/shot-{shot}/seismograms.sgy"));
         let read = read_seismograms_segy(&path, &Limits::default()).unwrap();
@@ -78,6 +83,24 @@ fn several_shots_are_computed_one_after_another() {
     assert!(
         plan.contains("shot = 7") && plan.ends_with("# 2 shots, one after another; this is the first one\n")
     );
+}
+
+/// Each shot keeps its tables, seismograms and images.
+#[test]
+fn plots_and_animations_are_left_out_on_request() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    let quick = ["--set", "output.plots=false", "--set", "image.animation=none"];
+    let stdout = dir.stdout_of(&[&["run", "line.toml", "--device", "cpu"], &quick[..]].concat());
+    assert!(!stdout.contains("animation") && !stdout.contains(".svg"), "{stdout}");
+    assert!(stdout.contains("out/line/shot-7/images"), "{stdout}");
+    for shot in [7, 9] {
+        let files = dir.list(&format!("out/line/shot-{shot}"));
+        let is_plot = |name: &String| [".svg", ".png", ".gif"].iter().any(|end| name.ends_with(end));
+        assert!(!files.iter().any(is_plot), "{files:?}");
+        assert!(files.contains(&"seismograms.npy".to_owned()), "{files:?}");
+        assert_eq!(dir.list(&format!("out/line/shot-{shot}/images")).len(), 2);
+    }
 }
 
 #[test]

@@ -303,7 +303,9 @@ impl<'a> Run<'a> {
                 let timer = self.reporter.start_timer();
                 let finished = self.reporter.retry(|_| {
                     self.observers.finish()?;
-                    moment.system.draw_results(&self.folder, moment.stamp())?;
+                    if self.case.output.plots {
+                        moment.system.draw_results(&self.folder, moment.stamp())?;
+                    }
                     self.observers.sync_manifest().map(drop)
                 });
                 self.reporter.count_plots(timer);

@@ -187,6 +187,22 @@ fn resume_repeats_the_bytes_of_density_images_and_other_formats() {
     }
 }
 
+#[test]
+fn resume_repeats_the_bytes_without_plots_and_animation() {
+    let sets = ["output.plots=false", "image.animation=none"];
+    for make in CASES {
+        check_case(&make(&sets), 5, "without plots and animation");
+        let dir = temp_folder();
+        run_whole(&make(&sets), dir.path().join("run"));
+        let content = folder_content(&dir.path().join("run"));
+        let images = |path: &PathBuf| path.starts_with("images");
+        let drawn = ["svg", "png", "gif"].map(std::ffi::OsStr::new);
+        let is_drawn = |path: &&PathBuf| path.extension().is_some_and(|end| drawn.contains(&end));
+        let plots: Vec<_> = content.keys().filter(is_drawn).filter(|path| !images(path)).collect();
+        assert!(plots.is_empty() && content.keys().any(images), "{plots:?}");
+    }
+}
+
 /// The schedule of checkpoints affects only the case and the checkpoints.
 #[test]
 fn checkpoints_do_not_affect_results() {

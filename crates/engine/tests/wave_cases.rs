@@ -199,5 +199,8 @@ fn shots_are_selected_by_their_number() {
     let case = load_medium(&format!("{sources}\nwave.shot = 4"));
     let wave = case.wave().unwrap();
     assert_eq!((wave.shot, wave.shot_sources().count()), (Some(4), 2));
+    assert_eq!(case.title(), format!("{}, shot 4", case.name));
     assert_round_trip(&case);
+    let single = load_medium("wave.velocity = 1\nwave.source = [{ x = 5, y = 5, frequency = 0.05 }]");
+    assert_eq!(single.title(), single.name);
 }

@@ -119,7 +119,7 @@ pub fn resume(arguments: &ResumeArgs, leader: &LeadingRank) -> Result<Ending, Fa
     let [json, timing] = prepare_json(common, arguments.force)?;
     super::use_threads(leader.threads)?;
     let control = prepare_control(common, common.memory.limits(), leader)?;
-    let mut progress = Progress::new(common.quiet);
+    let mut progress = Progress::new(common.quiet).of_run(folder);
     let sets = resume_sets(arguments)?;
     let run = engine_run::Resume { folder, sets: &sets, restart_outputs: arguments.force };
     let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event))
@@ -285,7 +285,10 @@ fn print_summary(summary: &Summary, folder: &Path) {
     print_times(summary);
     print_line!("");
     let folder = folder.display().to_string();
-    print_line!("{folder}/animation.gif    animation; single images in {folder}/images");
+    match summary.case.image.animation {
+        AnimationFormat::None => print_line!("{folder}/images           images"),
+        _ => print_line!("{folder}/animation.gif    animation; single images in {folder}/images"),
+    }
     if summary.case.image.animation == AnimationFormat::Mp4 && Path::new(&folder).join(FILM).exists() {
         print_line!("{folder}/{FILM}    the same as a film");
     }
@@ -295,9 +298,10 @@ fn print_summary(summary: &Summary, folder: &Path) {
     }
 }
 
-/// Prints a table of the measured quantities at the start and the end of a run.
+/// Prints a table of the measured quantities at the start and the end of a run. Changes are relative
+/// to the value at the start. One that is 0 there has none.
 fn print_quantities(summary: &Summary) {
-    print_line!("{:<18} {:>16} {:>16} {:>12}", "", "start", "end", "change");
+    print_line!("{:<18} {:>16} {:>16} {:>15}", "", "start", "end", "relative change");
     let (first, last) = &summary.first_and_last;
     let [first, last] = [first, last].map(summary.schema.summary);
     for (first, last) in first.iter().zip(last) {
@@ -308,7 +312,7 @@ fn print_quantities(summary: &Summary) {
             false => String::new(),
         };
         let line =
-            format!("{title:<18} {a:>16.8e} {b:>16.8e} {change:>12}  {}", summary.schema.unit(first.column));
+            format!("{title:<18} {a:>16.8e} {b:>16.8e} {change:>15}  {}", summary.schema.unit(first.column));
         print_line!("{}", line.trim_end());
     }
 }

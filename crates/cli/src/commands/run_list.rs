@@ -121,7 +121,7 @@ fn execute_run(
     control: &Control,
     common: &CommonRunArgs,
 ) -> Result<Summary, Failure> {
-    let mut progress = Progress::new(common.quiet).with_units(case.units);
+    let mut progress = Progress::new(common.quiet).with_units(case.units).of_run(folder);
     let outcome = match start {
         Start::New(replace) => {
             let output = Output { folder: folder.to_owned(), replace };

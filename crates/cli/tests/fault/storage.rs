@@ -232,7 +232,7 @@ fn a_waiting_run_finishes_after_the_failure() {
                 }
                 let out = trial.out().display().to_string();
                 let is_expected = |line: &str| {
-                    line == "storage works again, the run continues"
+                    line == format!("{out}: storage works again, the run continues")
                         || line.starts_with(&format!("waiting: {out}"))
                             && line.contains(system_message(fault.action))
                             && line.contains("; next attempt in ")

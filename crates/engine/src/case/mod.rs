@@ -147,6 +147,8 @@ pub struct OutputSettings {
     pub format: SnapshotFormat,
     /// True to copy the file of bodies to the folder of the run.
     pub keep_start: bool,
+    /// True to draw plots at the end of the run.
+    pub plots: bool,
     /// Reaction when a file cannot be written.
     pub on_error: OnError,
 }
@@ -343,7 +345,7 @@ impl ImageSize {
     }
 }
 
-/// Format of the animation. Every run writes a GIF, which is complete after each image.
+/// Format of the animation. A GIF is complete after each image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AnimationFormat {
     /// Only the GIF.
@@ -351,4 +353,6 @@ pub enum AnimationFormat {
     Gif,
     /// At the end of the run also an MP4, if ffmpeg is installed.
     Mp4,
+    /// No animation.
+    None,
 }

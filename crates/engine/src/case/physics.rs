@@ -174,6 +174,15 @@ impl Physics {
 }
 
 impl Case {
+    /// Returns the name for titles and messages: that of the case, and the number of the shot in a
+    /// survey of several shots, such as `salt-dome, shot 3`.
+    pub fn title(&self) -> String {
+        match self.wave().and_then(|wave| wave.shot.filter(|_| wave.shots().len() > 1)) {
+            Some(shot) => format!("{}, shot {shot}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
     /// Returns the settings of gravity. `None` for a case of another physics.
     pub fn gravity(&self) -> Option<&GravityCase> {
         match &self.physics {

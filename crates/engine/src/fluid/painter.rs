@@ -30,8 +30,9 @@ const SPHERE_RADIUS: f64 = 0.5;
 /// Neighbours within this distance in units of σ are counted for the colour of the density. It is
 /// near the first minimum of g(r).
 const DENSITY_RADIUS: f64 = 1.5;
-/// Number of neighbours with the last colour. The close packing has 12 within the first minimum.
-const MAX_NEIGHBOURS: f64 = 14.0;
+/// Number of neighbours with the last colour, in two and three dimensions. The close packings have 6
+/// and 12 within the first minimum.
+const MAX_NEIGHBOURS: [f64; 2] = [7.0, 14.0];
 /// Samples of a colour map in the palette of the animation.
 const PALETTE_STEPS: usize = 20;
 /// Bytes of a captured particle.
@@ -49,6 +50,8 @@ pub struct FluidPainter {
     species: Arc<Vec<(f64, String)>>,
     palette: Palette,
     particles: u64,
+    /// Number of neighbours with the last colour.
+    max_neighbours: f64,
 }
 
 /// State of the painter in a checkpoint.
@@ -120,6 +123,7 @@ impl FluidPainter {
             species: Arc::new(species),
             palette: Palette::from_colours([8, 9, 16], &colours),
             particles: system.fluid().len() as u64,
+            max_neighbours: MAX_NEIGHBOURS[usize::from(system.fluid().bounds().dimensions == 3)],
         }
     }
 
@@ -138,7 +142,7 @@ impl FluidPainter {
                 let unit = self.units.names().velocity;
                 bar("speed", format!("{} {unit}", short_number(two_digits(self.top_speed))).trim().to_owned())
             }
-            FluidColour::Density => bar("neighbours", short_number(MAX_NEIGHBOURS)),
+            FluidColour::Density => bar("neighbours", short_number(self.max_neighbours)),
         }
     }
 }
@@ -188,6 +192,7 @@ struct FluidDrawing {
     legend: SphereLegend,
     colour: FluidColour,
     top_speed: f64,
+    max_neighbours: f64,
     species: Arc<Vec<(f64, String)>>,
 }
 
@@ -209,7 +214,7 @@ impl FluidDrawing {
                 let shortest =
                     bounds.lengths[..bounds.dimensions].iter().copied().fold(f64::INFINITY, f64::min);
                 let counts = neighbour_counts(&self.particles, (DENSITY_RADIUS * sigma).min(0.5 * shortest));
-                counts.into_iter().map(|count| of_value(f64::from(count), MAX_NEIGHBOURS)).collect()
+                counts.into_iter().map(|count| of_value(f64::from(count), self.max_neighbours)).collect()
             }
         }
     }
@@ -255,6 +260,7 @@ impl Painter for FluidPainter {
             legend: self.legend(),
             colour: self.colour,
             top_speed: self.top_speed,
+            max_neighbours: self.max_neighbours,
             species: self.species.clone(),
         }))
     }

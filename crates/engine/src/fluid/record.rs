@@ -104,6 +104,7 @@ pub(super) fn schema(facts: &FluidFacts, units: &TableUnits, epsilon: f64, trunc
         overflow_causes: "the step may be too long",
         summary: summary_values,
         plots: thermo_plots,
+        heat_capacity: None,
     }
 }
 

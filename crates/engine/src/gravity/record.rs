@@ -100,6 +100,7 @@ pub fn schema(units: &Units) -> Schema {
         overflow_causes: "the bodies are too close, too fast or too heavy for f64",
         summary: summary_values,
         plots: energy_plot,
+        heat_capacity: None,
     }
 }
 

@@ -92,6 +92,7 @@ pub(super) fn schema(units: &Units, facts: &PlateFacts) -> Schema {
         overflow_causes: "fluxes or sources heat the plate beyond the range of its precision",
         summary: summary_values,
         plots: temperature_plot,
+        heat_capacity: Some(facts.total_heat_capacity),
     }
 }
 
@@ -159,18 +160,22 @@ fn summary_values(row: &Row) -> Vec<SummaryValue> {
     ]
 }
 
-/// Returns the plot of the smallest and the largest temperature over time.
+/// Returns the plot of the smallest, the mean and the largest temperature over time. Fixed edges
+/// keep the smallest and the largest, so only the mean shows how the plate becomes warm. The mean is
+/// weighted with the heat capacity.
 fn temperature_plot(schema: &Schema, name: &str, units: &Units, rows: &[Row]) -> Vec<NamedPlot> {
     let unit = units.shown_time(largest_time(rows));
-    let line = |label: &str, value: fn(&HeatMeasures) -> f64| {
+    let line = |label: &str, value: &dyn Fn(&HeatMeasures) -> f64| {
         let points = rows.iter().map(|row| (row.time / unit.size, value(&HeatMeasures::from_row(row))));
         Series::line(label, points.collect())
     };
+    let mean = schema.heat_capacity.map(|capacity| line("mean", &|measures| measures.heat / capacity));
+    let limits = [line("maximum", &|measures| measures.max), line("minimum", &|measures| measures.min)];
     let plot = Plot {
         title: format!("{name}: temperature"),
         x: Axis::linear(label_with_unit("time", unit.name)),
         y: Axis::linear(label_with_unit("temperature", schema.unit("minimum"))),
-        series: vec![line("maximum", |measures| measures.max), line("minimum", |measures| measures.min)],
+        series: limits.into_iter().chain(mean).collect(),
         ..Plot::default()
     };
     vec![NamedPlot { name: PLOT, plot }]
@@ -195,6 +200,27 @@ mod tests {
         assert_eq!(balance_error(4.0, &first, &row(3.0, HeatMeasures { heat: 5.0, ..START })), 0.125);
         let cold = HeatMeasures { heat: 0.0, min: 0.0, max: 0.0, fluxes: [0.0; 4], sources: 0.0 };
         assert_eq!(balance_error(4.0, &row(0.0, cold), &row(1.0, cold)), 0.0);
+    }
+
+    /// The plate of heat capacity 4 is heated between fixed edges.
+    #[test]
+    fn the_plot_shows_the_mean_temperature() {
+        let schema = Schema {
+            file: CONSERVED,
+            time_unit: "",
+            quantities: Vec::new(),
+            drift: None,
+            overflow_causes: "",
+            summary: summary_values,
+            plots: temperature_plot,
+            heat_capacity: Some(4.0),
+        };
+        let rows = [row(0.0, START), row(1.0, HeatMeasures { heat: 7.0, ..START })];
+        let plots = (schema.plots)(&schema, "plate", &Units::Dimensionless, &rows);
+        let series = &plots[0].plot.series;
+        let names: Vec<_> = series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["maximum", "minimum", "mean"]);
+        assert_eq!(series[2].points, [(0.0, 1.5), (1.0, 1.75)]);
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub(super) struct PlateFacts {
     pub fields: PlateFields,
     /// True if the case gives a heat capacity.
     pub has_heat_capacity: bool,
+    /// Integral of the heat capacity over the plate.
+    pub total_heat_capacity: f64,
     /// Bytes that images need on a device.
     pub image_bytes: u64,
     /// Heat per time from the sources of all nodes that are not fixed.
@@ -89,6 +91,7 @@ impl PlateFacts {
             stop: heat.stop,
             fields: problem.fields(),
             has_heat_capacity: heat.has_heat_capacity(),
+            total_heat_capacity: problem.total_heat_capacity(),
             image_bytes: image_bytes(case, heat),
             source_rate: source_rate(problem),
             keeps_range: keeps_range(problem),

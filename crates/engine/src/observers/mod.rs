@@ -26,7 +26,7 @@ pub(crate) use structure::{STRUCTURE_PLOTS, STRUCTURE_TABLES};
 pub use table::Table;
 
 use crate::blocks::Blocks;
-use crate::case::{Case, Every};
+use crate::case::{AnimationFormat, Case, Every};
 use crate::control::RunEvent;
 use crate::error::EngineError;
 use crate::folder::{ANIMATION, IMAGES, SNAPSHOTS};
@@ -160,10 +160,9 @@ impl State {
     /// trailer after the recorded bytes. `schema` is that of the table.
     pub fn growing_files(&self, schema: &Schema) -> Vec<(String, Mark, u64)> {
         let trailer = orrery_io::picture::GIF_TRAILER_BYTES;
-        let mut files = vec![
-            (schema.file.to_owned(), self.table.file.clone(), 0),
-            (ANIMATION.to_owned(), self.pictures.animation.file.clone(), trailer),
-        ];
+        let mut files = vec![(schema.file.to_owned(), self.table.file.clone(), 0)];
+        let animation = self.pictures.animation.iter();
+        files.extend(animation.map(|animation| (ANIMATION.to_owned(), animation.file.clone(), trailer)));
         let tables = self.structure.iter().flat_map(|structure| structure.tables());
         files.extend(tables.map(|(name, mark)| (name, mark, 0)));
         files
@@ -173,7 +172,8 @@ impl State {
     /// was stored.
     pub fn check_files(&self, folder: &Path, schema: &Schema) -> Result<(), EngineError> {
         self.table.file.check_file(&folder.join(schema.file)).map_err(EngineError::Output)?;
-        self.pictures.animation.file.check_file(&folder.join(ANIMATION)).map_err(EngineError::Output)
+        let Some(animation) = &self.pictures.animation else { return Ok(()) };
+        animation.file.check_file(&folder.join(ANIMATION)).map_err(EngineError::Output)
     }
 
     /// Returns the time of the latest output, which can be within the next step.
@@ -199,8 +199,10 @@ impl State {
             StepChoice::Adaptive { .. } => case.time.end.max(time),
         };
         let is_past = |earlier: f64| is_earlier(earlier, latest);
-        let counts = [self.snapshots as u64, pictures.written as u64, pictures.animation.frames];
+        let counts = [self.snapshots as u64, pictures.written as u64, pictures.frames()];
+        let has_animation = case.image.animation != AnimationFormat::None;
         counts.iter().all(|&count| count <= MAX_FILES)
+            && pictures.animation.is_some() == has_animation
             && self.triggers.iter().all(|&position| (1..=MAX_STEPS).contains(&position))
             && self.last_observed.into_iter().flatten().all(is_past)
             && self.table.matches(&system.schema(&case.units), time)

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_io::{Block, Fault, IoError, Mark, write_file_atomically, write_unlisted_file};
+use orrery_model::Units;
 use orrery_model::fluid::FluidParticles;
-use orrery_model::{Units, short_number};
 use orrery_particles::lennard_jones::structure::{PairDistribution, mean_square_displacement};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,7 @@ pub struct Structure {
     radius: f64,
     bins: usize,
     from: f64,
+    has_plots: bool,
     origins: Origins,
     results: Arc<Mutex<Results>>,
 }
@@ -132,6 +133,7 @@ impl Structure {
             radius,
             bins: fluid.structure.bins,
             from: fluid.structure.from,
+            has_plots: case.output.plots,
             origins,
             results: Arc::new(Mutex::new(results)),
         }
@@ -184,7 +186,7 @@ impl Structure {
         table
     }
 
-    /// Writes all tables and plots.
+    /// Writes all tables, and the plots if the case wants them.
     pub fn finish(&mut self) -> Result<(), EngineError> {
         self.sync(0, None)?;
         let results = lock_file(&self.results);
@@ -210,14 +212,17 @@ impl Structure {
             write_file_atomically(&self.folder.join(DIFFUSION), table.as_bytes())
                 .map_err(EngineError::Output)?;
         }
+        if !self.has_plots {
+            return Ok(());
+        }
         let shown = self.units.shown_time(means.last().map_or(1.0, |row| row.time));
         let points = |rows: &[(f64, f64)]| rows.iter().map(|&(t, x)| (t / shown.size, x)).collect::<Vec<_>>();
         let measured: Vec<_> = means.iter().map(|row| (row.time, row.displacement)).collect();
         let mut series = vec![Series::line("measured", points(&measured))];
         if let Some(fit) = &fit {
-            let label = format!("D = {} {unit}", short_number(factor * fit.coefficient));
+            let label = label_with_unit(&format!("D = {:.3e}", factor * fit.coefficient), unit);
             let ends = [fit.from, fit.to].map(|t| (t, fit.at(t)));
-            series.push(Series::line(label.trim(), points(&ends)));
+            series.push(Series::line(label, points(&ends)));
         }
         let msd = Plot {
             title: format!("{}: mean square displacement", self.name),

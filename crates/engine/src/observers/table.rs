@@ -18,11 +18,12 @@ use crate::system::{NamedPlot, Row, Schema, System};
 pub struct Table {
     folder: PathBuf,
     file: Arc<Mutex<AppendFile>>,
-    /// Name of the case.
+    /// Title of the plots.
     name: String,
     units: Units,
     schema: Schema,
     rows: Vec<Row>,
+    has_plots: bool,
 }
 
 /// State of the table in a checkpoint.
@@ -68,7 +69,15 @@ impl Table {
 
     fn from_parts(case: &Case, folder: &Path, file: AppendFile, schema: Schema, rows: Vec<Row>) -> Self {
         let (folder, file) = (folder.to_owned(), Arc::new(Mutex::new(file)));
-        Self { folder, file, name: case.name.clone(), units: case.units, schema, rows }
+        Self {
+            folder,
+            file,
+            name: case.title(),
+            units: case.units,
+            schema,
+            rows,
+            has_plots: case.output.plots,
+        }
     }
 
     /// Continues the table from the state in a checkpoint.
@@ -114,9 +123,12 @@ impl Table {
         })
     }
 
-    /// Writes the table to the disk and draws the plots of its rows.
+    /// Writes the table to the disk and draws the plots of its rows, if the case wants them.
     pub fn finish(&mut self) -> Result<(), EngineError> {
         self.sync()?;
+        if !self.has_plots {
+            return Ok(());
+        }
         for NamedPlot { name, plot } in (self.schema.plots)(&self.schema, &self.name, &self.units, &self.rows)
         {
             plot.write_svg(&self.folder.join(format!("{name}.svg")))?;

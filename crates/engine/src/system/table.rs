@@ -101,6 +101,8 @@ pub struct Schema {
     pub summary: fn(&Row) -> Vec<SummaryValue>,
     /// Returns the plots of all rows. The text is the name of the case.
     pub plots: fn(&Self, &str, &Units, &[Row]) -> Vec<NamedPlot>,
+    /// Heat capacity of the whole plate, for its mean temperature. `None` for other physics.
+    pub heat_capacity: Option<f64>,
 }
 
 impl Schema {

@@ -104,7 +104,7 @@ fn picture(case: &Case, slice: &Slice, pixels: (u32, u32)) -> FieldPicture {
         regions: wave.map(|wave| marks(wave, slice)).unwrap_or_default(),
         points: wave.map(|wave| points(wave, slice)).unwrap_or_default(),
         underlay: wave.and_then(|wave| underlay(wave, slice, case.units)),
-        title: case.name.clone(),
+        title: case.title(),
         length_unit: if case.units == Units::Si { "m".into() } else { String::new() },
         quantity: "u".into(),
         unit: wave.map(|wave| wave.unit.clone()).unwrap_or_default(),

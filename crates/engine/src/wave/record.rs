@@ -37,6 +37,7 @@ pub(super) fn schema(units: &Units, unit: &str, dimensions: usize) -> Schema {
         overflow_causes: "sources or velocities beyond the range of the precision",
         summary: summary_values,
         plots: energy_plot,
+        heat_capacity: None,
     }
 }
 

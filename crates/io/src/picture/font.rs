@@ -9,7 +9,12 @@
 //! A plain stroke is a polyline. `~` starts a quadratic B-spline from the first to the last point,
 //! and `@` starts a closed B-spline around its points.
 //!
-//! Text may contain `^{...}` and `_{...}` for raised and lowered parts.
+//! Text may contain `^{...}` and `_{...}` for raised and lowered parts. A letter with an accent is
+//! composed of two glyphs. A character without a glyph is replaced: raised digits such as `²` by
+//! `^{2}`, quotation marks and ligatures by similar ones, and everything else by a question mark.
+//! Names of species and units come from users and can contain any character.
+
+use std::borrow::Cow;
 
 use super::Image;
 use super::stroke::Mask;
@@ -51,9 +56,10 @@ pub(crate) fn text_parts(text: &str) -> Vec<(Level, &str)> {
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     let advance = |level, part: &str| {
         let scale = if level == Level::Line { 1.0 } else { SMALL };
-        part.chars().map(|c| glyph(c).0 + GAP).sum::<f64>() * scale
+        part.chars().map(|c| glyph(base_and_accent(c).0).0 + GAP).sum::<f64>() * scale
     };
-    let total: f64 = text_parts(text).into_iter().map(|(level, part)| advance(level, part)).sum();
+    let total: f64 =
+        text_parts(&drawable_text(text)).into_iter().map(|(level, part)| advance(level, part)).sum();
     (total - GAP).max(0.0) * size / CAP_HEIGHT
 }
 
@@ -100,19 +106,26 @@ pub(crate) fn write_text(
 /// Returns all strokes of a text as polylines, in font units from the start of the baseline.
 fn text_outline(text: &str) -> Vec<Vec<[f64; 2]>> {
     let (mut lines, mut x) = (Vec::new(), 0.0);
-    for (level, part) in text_parts(text) {
+    for (level, part) in text_parts(&drawable_text(text)) {
         let (scale, lift) = match level {
             Level::Line => (1.0, 0.0),
             Level::Raised => (SMALL, 5.5),
             Level::Lowered => (SMALL, -2.5),
         };
         for c in part.chars() {
-            let (width, strokes) = glyph(c);
-            let set = |p: [f64; 2]| [x + scale * p[0], lift + scale * p[1]];
-            lines.extend(strokes.split(' ').filter(|s| !s.is_empty()).map(|s| {
-                let line = stroke_points(s);
-                line.into_iter().map(set).collect()
-            }));
+            let (base, accent) = base_and_accent(c);
+            let (width, strokes) = glyph(base);
+            let mut add = |strokes: &str, right: f64, up: f64| {
+                let set = |p: [f64; 2]| [x + scale * (right + p[0]), lift + scale * (up + p[1])];
+                let strokes = strokes.split(' ').filter(|s| !s.is_empty());
+                lines.extend(strokes.map(|s| stroke_points(s).into_iter().map(set).collect::<Vec<_>>()));
+            };
+            add(strokes, 0.0, 0.0);
+            if let Some(accent) = accent {
+                // Accents are 4 units wide and stand above capitals.
+                let drop = if base.is_uppercase() || accent == ',' { 0.0 } else { 2.5 };
+                add(accent_strokes(accent), 0.5 * (width - 4.0), -drop);
+            }
             x += scale * (width + GAP);
         }
     }
@@ -158,7 +171,85 @@ fn stroke_points(stroke: &str) -> Vec<[f64; 2]> {
     }
 }
 
-/// Returns width and strokes of a character. Unknown characters are drawn as a box.
+/// Letters with an accent, each followed by the letter and the accent.
+const ACCENTED: &str = "ÀA`ÁA´ÂA^ÃA~ÄA¨ÅA°ÇC,ÈE`ÉE´ÊE^ËE¨ÌI`ÍI´ÎI^ÏI¨ÑN~ÒO`ÓO´ÔO^ÕO~ÖO¨ÙU`ÚU´ÛU^ÜU¨ÝY´\
+                        àa`áa´âa^ãa~äa¨åa°çc,èe`ée´êe^ëe¨ìı`íı´îı^ïı¨ñn~òo`óo´ôo^õo~öo¨ùu`úu´ûu^üu¨ýy´ÿy¨\
+                        ĀA-āa-ČCˇčcˇĎDˇĚEˇěeˇĒE-ēe-ŇNˇňnˇŌO-ōo-ŘRˇřrˇŠSˇšsˇŮU°ůu°ŪU-ūu-ŽZˇžzˇ\u{212b}A°";
+
+/// Returns the letter and the accent of a character. Most have no accent.
+fn base_and_accent(c: char) -> (char, Option<char>) {
+    if c.is_ascii() {
+        return (c, None);
+    }
+    let mut entries = ACCENTED.chars();
+    while let (Some(letter), Some(base), Some(accent)) = (entries.next(), entries.next(), entries.next()) {
+        if letter == c {
+            return (base, Some(accent));
+        }
+    }
+    (c, None)
+}
+
+/// Returns the strokes of an accent above a capital, 4 units wide.
+fn accent_strokes(accent: char) -> &'static str {
+    match accent {
+        '`' => "0j3h",
+        '´' => "1h4j",
+        '^' => "0h2j4h",
+        'ˇ' => "0j2h4j",
+        '~' => "~0h1j3h4j",
+        '¨' => "0i 4i",
+        '°' => "@0j4j4g0g",
+        '-' => "0i4i",
+        // A cedilla, below the baseline.
+        _ => "~24333010",
+    }
+}
+
+/// Returns true if the font has all characters of a text. Others are drawn as question marks.
+#[cfg(test)]
+fn is_drawable(c: char) -> bool {
+    c == '?' || glyph(base_and_accent(c).0).1 != UNKNOWN && drawable_text(&c.to_string()) == c.to_string()
+}
+
+/// Replaces the characters that have no glyph.
+fn drawable_text(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() && !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut drawable = String::with_capacity(text.len());
+    for c in text.chars() {
+        let raised = "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().position(|digit| digit == c);
+        let lowered = "₀₁₂₃₄₅₆₇₈₉".chars().position(|digit| digit == c);
+        match (c, raised, lowered) {
+            (_, Some(digit), _) => drawable.push_str(&format!("^{{{digit}}}")),
+            (_, _, Some(digit)) => drawable.push_str(&format!("_{{{digit}}}")),
+            ('⁻', ..) => drawable.push_str("^{\u{2212}}"),
+            ('ß', ..) => drawable.push_str("ss"),
+            ('æ' | 'Æ', ..) => drawable.push_str("ae"),
+            ('œ' | 'Œ', ..) => drawable.push_str("oe"),
+            ('ø', ..) => drawable.push('o'),
+            ('Ø', ..) => drawable.push('O'),
+            ('‘' | '’' | '′', ..) => drawable.push('\''),
+            ('“' | '”' | '″' | '«' | '»', ..) => drawable.push('"'),
+            ('—', ..) => drawable.push('\u{2013}'),
+            ('‐' | '‑', ..) => drawable.push('-'),
+            ('…', ..) => drawable.push_str("..."),
+            ('⋅' | '•', ..) => drawable.push('\u{b7}'),
+            // Accents without a letter, and marks of the writing direction, have no width.
+            ('\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}', ..) => {}
+            (c, ..) if c.is_whitespace() || c.is_control() => drawable.push(' '),
+            (c, ..) if glyph(base_and_accent(c).0).1 == UNKNOWN => drawable.push('?'),
+            (c, ..) => drawable.push(c),
+        }
+    }
+    Cow::Owned(drawable)
+}
+
+/// Strokes of a character that the font does not have.
+const UNKNOWN: &str = "~0d0f6f6a3a37 34";
+
+/// Returns width and strokes of a character.
 fn glyph(c: char) -> (f64, &'static str) {
     match c {
         ' ' => (1.6, ""),
@@ -265,30 +356,60 @@ fn glyph(c: char) -> (f64, &'static str) {
         '\u{2299}' | '\u{2609}' => (8.0, "@0c8c8404 48"),
         '\u{394}' => (8.0, "044f8404"),
         '\u{3a3}' => (7.0, "7f0f4a0474"),
+        'ı' => (0.0, "040c"),
+        '∞' => (12.0, "@0b6b6505 @6bcbc565"),
+        '≈' => (8.0, "~050848458588 ~090c4c49898c"),
+        '≤' => (7.0, "7e0a76 0474"),
+        '≥' => (7.0, "0e7a06 0474"),
+        '→' => (10.0, "08a8 6ba865"),
+        '√' => (8.0, "0a2a448g"),
+        '‰' => (16.0, "@0f4f4a0a @69a9a464 @c9g9g4c4 149f"),
+        '€' => (8.0, "~8d8f1f148486 0b6b 0868"),
+        'Γ' => (7.0, "040f7f"),
+        'Λ' => (8.0, "044f84"),
+        'Π' => (8.0, "040f8f84"),
+        'Φ' => (8.0, "@0d8d8606 4f44"),
+        'Ψ' => (10.0, "~0f0858 ~afa858 5f54"),
+        'Ω' => (9.0, "~34080f9f9864 0434 6494"),
         'α' => (8.0, "@0c6c6404 ~7c676484"),
+        'β' => (7.0, "000d ~0d0g6g6a2a ~2a7a740406"),
+        'γ' => (6.0, "0c34 6c3430"),
+        'δ' => (6.0, "@0b6b6404 ~3b1e2g5g"),
         'ε' => (5.0, "~5b5c0c0838 ~3808045455"),
+        'η' => (6.0, "040c ~080c6c6860"),
         'θ' => (6.0, "@0g6g6404 0a6a"),
         'λ' => (6.0, "0g64 3a04"),
+        'κ' => (6.0, "040c 6c08 2964"),
+        'ν' => (6.0, "0c346c"),
+        'ξ' => (5.0, "~5g0g0c4c ~4c0c0848 ~4808045452"),
         'μ' | '\u{b5}' => (6.0, "000c ~0c08046468 6c64"),
         'π' => (7.0, "0c7c 2c24 5c54"),
         'ρ' => (7.0, "@0c7c7404 0800"),
         'σ' => (8.0, "@0c6c6404 3c8c"),
         'τ' => (6.0, "0c6c ~3c373454"),
         'φ' => (8.0, "@0c8c8404 4f41"),
-        _ => (6.0, "046c6f0f0464"),
+        'χ' => (6.0, "0c60 006c"),
+        'ψ' => (8.0, "~0c04848c 4f40"),
+        'ω' => (9.0, "~1c044448 ~8c944448"),
+        _ => (6.0, UNKNOWN),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn every_printable_character_has_strokes_inside_its_box() {
-        for c in (' '..='~').chain("×·°±−ΔΣαεθλμπρστφ⊙".chars()) {
+        for c in (' '..='~').chain("×·°±−∞≈≤≥→√‰€ΓΔΛΠΣΦΨΩαβγδεηθκλμνξπρστφχψω⊙".chars())
+        {
             let (width, strokes) = glyph(c);
             assert!(c == ' ' || !strokes.is_empty(), "{c}");
-            assert!(c == '\u{fffd}' || strokes != glyph('\u{fffd}').1, "{c} is missing");
+            assert!(is_drawable(c), "{c} is missing");
             for line in text_outline(&c.to_string()) {
                 assert!(!line.is_empty(), "{c}: {strokes}");
                 for [x, y] in line {
@@ -296,6 +417,65 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn accents_are_above_their_letters() {
+        for c in ACCENTED.chars().step_by(3) {
+            let (base, accent) = base_and_accent(c);
+            assert!(accent.is_some() && is_drawable(c), "{c}");
+            let top = |text: &str| {
+                let lines = text_outline(text);
+                lines.iter().flatten().fold(f64::MIN, |top, point| top.max(point[1]))
+            };
+            let (letter, whole) = (top(&base.to_string()), top(&c.to_string()));
+            assert!(accent == Some(',') || (whole > letter + 0.5 && whole <= 15.0), "{c}: {letter}, {whole}");
+            assert_eq!(text_width(&c.to_string(), 11.0), text_width(&base.to_string(), 11.0));
+        }
+    }
+
+    /// Texts outside of tests and comments, in the crates whose texts reach pictures and plots.
+    #[test]
+    fn every_character_in_the_texts_of_the_code_is_drawable() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let (mut folders, mut characters) = (Vec::new(), BTreeMap::new());
+        folders.extend(
+            ["model", "io", "engine", "fields", "particles"].map(|name| crates.join(name).join("src")),
+        );
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+                let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+                // Texts with characters that no picture shows: those of parsers and of this file.
+                let is_text = path.extension().is_some_and(|extension| extension == "rs")
+                    && !["font.rs", "xml.rs", "svg.rs", "tests.rs"].iter().any(|name| path.ends_with(name));
+                for c in lines.filter(|_| is_text).flat_map(str::chars).filter(|c| !c.is_ascii()) {
+                    characters.entry(c).or_insert_with(|| path.clone());
+                }
+            }
+        }
+        assert!(characters.contains_key(&'Å') && characters.contains_key(&'µ'), "{characters:?}");
+        let is_replaced = |c: char| !drawable_text(&c.to_string()).contains('?');
+        let missing: Vec<_> = characters.iter().filter(|(c, _)| !is_replaced(**c)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
+    fn characters_without_a_glyph_are_replaced() {
+        for (text, expected) in [
+            ("Ar–Kr², ×10⁻¹²", "Ar–Kr^{2}, ×10^{\u{2212}}^{1}^{2}"),
+            ("“Straße”…", "\"Strasse\"..."),
+            ("H₂O 水\u{1f600}\t\u{202e}e\u{301}", "H_{2}O ?? e"),
+            ("ASCII ~ text?", "ASCII ~ text?"),
+        ] {
+            assert_eq!(drawable_text(text), expected);
+        }
+        assert_eq!(text_width("水", 11.0), text_width("?", 11.0));
     }
 
     #[test]

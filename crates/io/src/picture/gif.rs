@@ -33,6 +33,21 @@ pub struct GifWriter {
     frames_per_second: f64,
 }
 
+/// A compressed frame of an animation: the rectangle that differs from the frame before. It can be
+/// made in any thread.
+#[derive(Clone, Debug)]
+pub struct GifFrame(Frame<'static>);
+
+impl GifFrame {
+    /// Compresses the frame of `size` pixels with these palette indices. `last` has the indices of
+    /// the frame before, and is empty for the first frame.
+    pub fn compress(size: (u32, u32), indices: &[u8], last: &[u8]) -> Self {
+        let mut frame = difference_frame(size, indices, last);
+        frame.make_lzw_pre_encoded();
+        Self(frame)
+    }
+}
+
 /// State of an animation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GifMark {
@@ -118,11 +133,18 @@ impl GifWriter {
     /// frame that could not be written may be pushed again.
     pub fn push_indices(&mut self, size: (u32, u32), indices: &[u8]) -> Result<(), PictureError> {
         self.check_size(size)?;
-        let mut frame = self.difference_frame(indices);
+        let frame = GifFrame::compress(size, indices, &self.last_frame);
+        self.push_compressed(&frame, indices)
+    }
+
+    /// Appends a frame that was compressed from `indices` and [`GifWriter::last_frame`]. A frame
+    /// that could not be written may be pushed again.
+    pub fn push_compressed(&mut self, frame: &GifFrame, indices: &[u8]) -> Result<(), PictureError> {
+        let mut frame = frame.0.clone();
         // The delay is a difference of rounded times, so the mean rate is exact.
         let ticks = |frames: u64| (100.0 * frames as f64 / self.frames_per_second).round();
         frame.delay = (ticks(self.frames + 1) - ticks(self.frames)) as u16;
-        let encoded = self.encoder.write_frame(&frame);
+        let encoded = self.encoder.write_lzw_pre_encoded_frame(&frame);
         let bytes = std::mem::take(self.encoder.get_mut());
         encoded.map_err(PictureError::encoding(&self.path))?;
         self.file.append(&bytes)?;
@@ -150,49 +172,50 @@ impl GifWriter {
     pub fn last_frame(&self) -> &[u8] {
         &self.last_frame
     }
+}
 
-    /// Returns the part of the frame that differs from the last frame.
-    fn difference_frame(&self, next: &[u8]) -> Frame<'static> {
-        let (width, height) = (self.size.0 as usize, self.size.1 as usize);
-        let is_first = self.last_frame.is_empty();
-        let (mut columns, mut lines) = (width..0, height..0);
-        for (y, row) in next.chunks_exact(width).enumerate() {
-            let last = if is_first { &[][..] } else { &self.last_frame[y * width..][..width] };
-            if is_first {
-                columns = 0..width;
-            } else if row == last {
-                continue;
-            } else {
-                let differs = |x: &usize| row[*x] != last[*x];
-                columns.start = (0..width).find(differs).unwrap_or(width).min(columns.start);
-                columns.end = (0..width).rev().find(differs).map_or(0, |x| x + 1).max(columns.end);
-            }
-            lines = lines.start.min(y)..y + 1;
+/// Returns the part of the frame `next` that differs from the last frame, which is empty before the
+/// first one.
+fn difference_frame(size: (u32, u32), next: &[u8], last_frame: &[u8]) -> Frame<'static> {
+    let (width, height) = (size.0 as usize, size.1 as usize);
+    let is_first = last_frame.is_empty();
+    let (mut columns, mut lines) = (width..0, height..0);
+    for (y, row) in next.chunks_exact(width).enumerate() {
+        let last = if is_first { &[][..] } else { &last_frame[y * width..][..width] };
+        if is_first {
+            columns = 0..width;
+        } else if row == last {
+            continue;
+        } else {
+            let differs = |x: &usize| row[*x] != last[*x];
+            columns.start = (0..width).find(differs).unwrap_or(width).min(columns.start);
+            columns.end = (0..width).rev().find(differs).map_or(0, |x| x + 1).max(columns.end);
         }
-        if columns.is_empty() {
-            // Nothing changed, but a GIF frame needs at least one pixel.
-            (columns, lines) = (0..1, 0..1);
+        lines = lines.start.min(y)..y + 1;
+    }
+    if columns.is_empty() {
+        // Nothing changed, but a GIF frame needs at least one pixel.
+        (columns, lines) = (0..1, 0..1);
+    }
+    let mut buffer = Vec::with_capacity(columns.len() * lines.len());
+    for y in lines.clone() {
+        let row = &next[y * width..][columns.clone()];
+        if is_first {
+            buffer.extend_from_slice(row);
+        } else {
+            let last = &last_frame[y * width..][columns.clone()];
+            buffer.extend(row.iter().zip(last).map(|(&a, &b)| if a == b { UNCHANGED } else { a }));
         }
-        let mut buffer = Vec::with_capacity(columns.len() * lines.len());
-        for y in lines.clone() {
-            let row = &next[y * width..][columns.clone()];
-            if is_first {
-                buffer.extend_from_slice(row);
-            } else {
-                let last = &self.last_frame[y * width..][columns.clone()];
-                buffer.extend(row.iter().zip(last).map(|(&a, &b)| if a == b { UNCHANGED } else { a }));
-            }
-        }
-        Frame {
-            dispose: DisposalMethod::Keep,
-            transparent: Some(UNCHANGED),
-            left: columns.start as u16,
-            top: lines.start as u16,
-            width: columns.len() as u16,
-            height: lines.len() as u16,
-            buffer: buffer.into(),
-            ..Frame::default()
-        }
+    }
+    Frame {
+        dispose: DisposalMethod::Keep,
+        transparent: Some(UNCHANGED),
+        left: columns.start as u16,
+        top: lines.start as u16,
+        width: columns.len() as u16,
+        height: lines.len() as u16,
+        buffer: buffer.into(),
+        ..Frame::default()
     }
 }
 
@@ -286,6 +309,17 @@ mod tests {
         let mut writer = GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, last_frame).unwrap();
         (3..6).for_each(|k| writer.push_frame(&frame(k)).unwrap());
         assert_eq!(fs::read(&whole).unwrap(), fs::read(&parts).unwrap());
+
+        // Frames that another thread has compressed, in any order.
+        let indices: Vec<_> = (0..6).map(|k| writer.matcher().dithered_indices(&frame(k))).collect();
+        let last = |k: usize| if k == 0 { &[][..] } else { &indices[k - 1] };
+        let mut frames: Vec<_> =
+            (0..6).rev().map(|k| GifFrame::compress((12, 9), &indices[k], last(k))).collect();
+        frames.reverse();
+        let compressed = folder.path().join("compressed.gif");
+        let mut writer = GifWriter::create(&compressed, 12, 9, 30.0, &palette).unwrap();
+        (0..6).for_each(|k| writer.push_compressed(&frames[k], &indices[k]).unwrap());
+        assert_eq!(fs::read(&whole).unwrap(), fs::read(&compressed).unwrap());
         assert!(GifWriter::reopen(&parts, (12, 9), 30.0, &palette, &mark, Vec::new()).is_err());
     }
 }

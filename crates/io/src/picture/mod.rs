@@ -47,7 +47,7 @@ pub use field::{
     FieldPicture, FieldSampler, FieldSamples, PointKind, PointMark, RegionKind, RegionMark, TakenMeans,
     Underlay, ValueRange, render_field,
 };
-pub use gif::{GIF_TRAILER_BYTES, GifMark, GifWriter};
+pub use gif::{GIF_TRAILER_BYTES, GifFrame, GifMark, GifWriter};
 pub use image::Image;
 pub use orbits::{body_colour, render_orbits};
 pub use overlay::Labels;

@@ -54,6 +54,32 @@ impl Labels {
     }
 }
 
+impl Labels {
+    /// Returns the rectangles (left, top, right, bottom) of the texts at the top, and of everything
+    /// at the bottom left.
+    pub(super) fn text_areas(&self, image: &Image, view: &View) -> Vec<[f64; 4]> {
+        let size = text_size(image);
+        let margin = 2.0 * size;
+        let (width, height) = (f64::from(image.width), f64::from(image.height));
+        let (top, bottom) = (margin - 0.5 * size, margin + 1.5 * size);
+        let mut areas = Vec::new();
+        if !self.time.is_empty() {
+            areas.push([margin, top, margin + text_width(&self.time, size), bottom]);
+        }
+        if !self.title.is_empty() {
+            areas.push([width - margin - text_width(&self.title, size), top, width - margin, bottom]);
+        }
+        let bar = self.units.and_then(|units| ScaleBar::longest_within(&units, 0.4 * view.half_width));
+        if let Some(bar) = bar {
+            let length = (bar.length / view.pixel_size()).max(text_width(&bar.text, size));
+            // The directions of the axes are above the bar, see `draw_axis_directions`.
+            let directions = if view.orientation.is_along_axes() { 0.0 } else { 12.0 * size };
+            areas.push([0.0, height - margin - 2.2 * size - directions, margin + length, height]);
+        }
+        areas
+    }
+}
+
 /// Draws a line with a rim.
 fn draw_line(image: &mut Image, points: &[[f64; 2]]) {
     let size = text_size(image);

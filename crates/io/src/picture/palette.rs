@@ -177,7 +177,16 @@ impl PaletteMatcher {
         let mut indices = Vec::with_capacity(width * image.height as usize);
         for (y, row) in image.rgb.as_chunks::<3>().0.chunks_exact(width.max(1)).enumerate() {
             let shifts = &self.shifts[y % 8];
-            indices.extend(row.iter().enumerate().map(|(x, &pixel)| self.index(pixel, shifts[x % 8])));
+            // Most pixels of an image of bodies have the colour of the sky. The same colour with
+            // the same shift has the same index.
+            let mut known = shifts.map(|shift| ([0; 3], self.index([0; 3], shift)));
+            indices.extend(row.iter().enumerate().map(|(x, &pixel)| {
+                let (colour, index) = &mut known[x % 8];
+                if *colour != pixel {
+                    (*colour, *index) = (pixel, self.index(pixel, shifts[x % 8]));
+                }
+                *index
+            }));
         }
         indices
     }
@@ -243,6 +252,27 @@ mod tests {
         assert_eq!(Palette::from_colours([0; 3], &[[9; 3]; 400]).gif_bytes().len(), 768);
         assert!(Palette::for_orbits(9).colours.contains(&super::super::body_colour(8)));
         assert_eq!(Palette::from_colour_maps(&[]).gif_bytes().len(), 768);
+    }
+
+    /// Repeated and alternating colours have the index that each pixel has alone.
+    #[test]
+    fn indices_do_not_depend_on_neighbours() {
+        let matcher = PaletteMatcher::new(Palette::for_orbits(4));
+        let mut image = Image::filled(61, 19, super::super::body_colour(1));
+        for (i, pixel) in image.rgb.chunks_exact_mut(3).enumerate() {
+            if i % 3 == 0 || i % 17 < 5 {
+                pixel.copy_from_slice(&[
+                    (i % 251) as u8,
+                    (i / 5 % 256) as u8,
+                    if i % 2 == 0 { 0 } else { 90 },
+                ]);
+            }
+        }
+        let alone = |i: usize| {
+            let (x, y) = (i % 61, i / 61);
+            matcher.index(image.pixel(x as u32, y as u32), matcher.shifts[y % 8][x % 8])
+        };
+        assert_eq!(matcher.dithered_indices(&image), (0..61 * 19).map(alone).collect::<Vec<_>>());
     }
 
     /// Without dither a gradient has no noise: its colours follow the map, within the distance of

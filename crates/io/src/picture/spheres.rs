@@ -83,8 +83,8 @@ pub fn render_spheres(
     if let Some(edges) = &edges {
         edges.draw(&mut image, false);
     }
-    labels.draw_labels(&mut image, view);
-    draw_legend(&mut image, legend);
+    let left_end = labels.draw_labels(&mut image, view);
+    draw_legend(&mut image, legend, left_end);
     image
 }
 
@@ -198,8 +198,9 @@ impl BoxEdges {
     }
 }
 
-/// Draws the legend at the bottom right.
-fn draw_legend(image: &mut Image, legend: &SphereLegend) {
+/// Draws the legend at the bottom right. `left_end` is the right end of everything else at the
+/// bottom, in pixels.
+fn draw_legend(image: &mut Image, legend: &SphereLegend, left_end: f64) {
     let size = text_size(image);
     let margin = 2.0 * size;
     let (right, baseline) = (f64::from(image.width) - margin, f64::from(image.height) - margin);
@@ -224,8 +225,15 @@ fn draw_legend(image: &mut Image, legend: &SphereLegend) {
             write(image, high, right - text_width(high, size), baseline, INK);
             let low_left = bar_right - length - 0.6 * size - text_width(low, size);
             write(image, low, low_left, baseline, INK);
-            let middle = bar_right - 0.5 * (length + text_width(quantity, size));
-            write(image, quantity, middle, baseline - 1.7 * size, INK);
+            // Next to the bar, because the box of the particles can be above it.
+            let quantity_left = low_left - size - text_width(quantity, size);
+            match quantity_left > left_end + 1.5 * size {
+                true => write(image, quantity, quantity_left, baseline, INK),
+                false => {
+                    let middle = bar_right - 0.5 * (length + text_width(quantity, size));
+                    write(image, quantity, middle, baseline - 1.7 * size, INK);
+                }
+            }
             let line = (0.08 * size).round().max(1.0) as i64;
             ColourBar { area, is_horizontal: true, line, ink: INK }.draw(image, &[colours]);
         }
@@ -295,5 +303,30 @@ mod tests {
         };
         let image = render_spheres(&[], Some(&bounds), &view, &Labels::none(), &legend);
         assert!(image.rgb.chunks_exact(3).filter(|pixel| **pixel != BACKGROUND).count() > 300);
+    }
+
+    /// The lower edge of a box in a plane is just above the legend, over the whole width.
+    #[test]
+    fn the_legend_does_not_cover_the_box() {
+        let bounds = Cuboid { low: [-5.0, -5.0, 0.0], high: [5.0, 5.0, 0.0] };
+        let legend = SphereLegend::Bar {
+            colours: ColourMap::viridis(),
+            quantity: "neighbours".into(),
+            ends: ["0".into(), "14".into()],
+        };
+        for pixels in [320, 640, 1280] {
+            let corners = bounds.corners().into_iter();
+            let view = View::enclosing_points(corners, Orientation::XY, (pixels, pixels));
+            let labels = Labels { units: Some(orrery_model::Units::LennardJones), ..Labels::none() };
+            let render = |legend: &SphereLegend| render_spheres(&[], Some(&bounds), &view, &labels, legend);
+            let (with, without) = (render(&legend), render(&SphereLegend::Names(Vec::new())));
+            let changed = (0..pixels * pixels).filter(|&i| {
+                let (x, y) = (i % pixels, i / pixels);
+                with.pixel(x, y) != without.pixel(x, y)
+            });
+            let top = changed.map(|i| i / pixels).min().expect("a legend");
+            let edge = (0..pixels).rev().find(|&y| without.pixel(pixels / 2, y) != BACKGROUND);
+            assert!(top > edge.expect("a box") + 1, "{pixels}: {top}, {edge:?}");
+        }
     }
 }

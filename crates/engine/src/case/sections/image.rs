@@ -57,6 +57,7 @@ const ANIMATIONS: &Words<AnimationFormat> = &[
         AnimationFormat::Mp4,
         "also `animation.mp4`, at the end of the run, if the program ffmpeg is installed",
     ),
+    ("none", AnimationFormat::None, "images only"),
 ];
 const COLOUR_MAPS: &Words<&str> = &[
     (ColourMap::NAMES[0], ColourMap::NAMES[0], "black through purple and orange to pale yellow"),

@@ -54,6 +54,13 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
              `start.gadget`. A model has no file.",
         )
         .only_for(BODIES),
+        key(
+            "plots",
+            Kind::Boolean,
+            "true",
+            "Draws plots when the run ends or stops, such as `energy.svg` and the seismograms. Their numbers are in \
+             the tables in any case.",
+        ),
         key("on_error", Kind::Word(&ON_ERROR), "stop", "Reaction when a file cannot be written."),
     ]],
 );
@@ -64,6 +71,7 @@ pub(in crate::case) fn read_output(section: &Section<'_>, physics: PhysicsName) 
         image_every: section.interval("image_every"),
         record_every: section.interval("record_every"),
         format: section.word("format", formats(physics)),
+        plots: section.boolean("plots"),
         keep_start: BODIES.contains(&physics) && section.boolean("keep_start"),
         on_error: section.word("on_error", ON_ERROR),
     };
@@ -83,6 +91,7 @@ pub(in crate::case) fn write_output(
     if BODIES.contains(&physics) {
         w.boolean("keep_start", settings.keep_start);
     }
+    w.boolean("plots", settings.plots);
     w.word("on_error", ON_ERROR, &settings.on_error);
 }
 
