@@ -199,7 +199,7 @@ fn a_resolved_text_without_newer_keys_gets_their_defaults() {
 #[test]
 fn all_other_checks_apply_to_a_resumed_case() {
     for (text, expected) in [
-        ("", ":1:1: missing section [bodies]"),
+        ("", ":1:1: no section selects a physics"),
         (
             "bodies.model = \"plummer\"\ntime = { step = 1, end = 2 }\ncheckpoint.keep = 0",
             ":3:19: checkpoint.keep",
