@@ -109,8 +109,8 @@ pub struct RunArgs {
     #[arg(value_name = "CASE.toml|PRESET")]
     pub case: String,
     /// Replace a key of the case, such as time.end="2 Gyr". An entry of a list has an index from 1,
-    /// such as 'wave.source[2].x=100', or its name, such as lennard_jones.species.Ar.epsilon="120 K".
-    /// Can be repeated
+    /// such as 'wave.source[2].x=100', or its name, such as lennard_jones.species.Ar.epsilon="120
+    /// K". Can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Output directory [default: out/NAME]
@@ -348,7 +348,8 @@ pub struct AccuracyArgs {
 /// Flags of `analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
-    /// Output directory of a run or survey, snapshots, fields (.npy, .vti, .png) or SEG-Y files (.sgy)
+    /// Output directory of a run or survey, snapshots, fields (.npy, .vti, .png) or SEG-Y files
+    /// (.sgy)
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Directory for CSV and SVG files [default: DIR/analysis for one directory, else none]

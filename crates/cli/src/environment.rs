@@ -27,12 +27,12 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_default()
 }
 
-/// The thread pool ignores a value that is no number, and 0 means one thread per core.
+/// The thread pool ignores a value that is not a number, and 0 means one thread per core.
 fn check_threads(name: &str, value: &str, cores: usize) -> Result<(), Failure> {
     value.parse().map_or(Ok(()), |threads| check_thread_count(&format!("{name}={value}"), threads, cores))
 }
 
-/// Rust ignores a value that is no number.
+/// Rust ignores a value that is not a number.
 fn check_stack(value: &str) -> Result<(), Failure> {
     match value.parse() {
         Ok(bytes) if !STACK_BYTES.contains(&bytes) => {

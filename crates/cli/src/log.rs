@@ -34,8 +34,8 @@ pub fn start() {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
 }
 
-/// Starts the log of the next run of this process. Returns a warning if lines are missing in that of
-/// the run before.
+/// Starts the log of the next run of this process. Returns a warning if lines are missing in that
+/// of the run before.
 pub fn restart() -> Option<String> {
     let warning = warning();
     start();

@@ -2,9 +2,9 @@
 //!
 //! SIGINT, SIGTERM, SIGHUP and SIGXCPU request a stop: the run finishes its step, writes a
 //! checkpoint and exits. SIGUSR1 requests a checkpoint only. A second SIGINT ends the process at
-//! once. SIGINT and SIGHUP stay ignored if the parent process ignores them, as shells do for commands
-//! in the background and nohup for the end of a session. `bench run` removes its files after the stop and then ends by the signal, as commands
-//! without handlers do.
+//! once. SIGINT and SIGHUP stay ignored if the parent process ignores them, as shells do for
+//! commands in the background and nohup for the end of a session. `bench run` removes its files
+//! after the stop and then ends by the signal, as commands without handlers do.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -122,8 +122,8 @@ fn stop_signals() -> Vec<i32> {
     // A shell without job control starts commands in the background with an ignored SIGINT, so that
     // Ctrl-C ends the command in the foreground only. Where it is unknown, Ctrl-C should work.
     let interrupt = Some(SIGINT).filter(|&signal| is_ignored(signal) != Some(true));
-    // Under nohup, SIGHUP is ignored and the run continues after its terminal is closed. Where it is
-    // unknown, the setting is not changed.
+    // Under nohup, SIGHUP is ignored and the run continues after its terminal is closed. Where it
+    // is unknown, the setting is not changed.
     let hangup = Some(SIGHUP).filter(|&signal| is_ignored(signal) == Some(false));
     [SIGTERM, SIGXCPU].into_iter().chain(interrupt).chain(hangup).collect()
 }

@@ -1,5 +1,5 @@
-//! `info` and `convert` of every file that a run writes: it is read, or refused in one line that names
-//! what can be read.
+//! `info` and `convert` of every file that a run writes: it is read, or refused in one line that
+//! names what can be read.
 
 use std::collections::BTreeSet;
 

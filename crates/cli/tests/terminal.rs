@@ -39,7 +39,7 @@ fn texts_in_a_file_of_bodies_are_escaped() {
         output.status.success() && all.contains("title      \\u001b]0;title\\u0007\\u001b[31m\\u009b2J"),
         "{all}"
     );
-    // An unknown column, an unknown type, and a number that is none.
+    // An unknown column, an unknown type, and a number with other characters.
     for (from, to) in [
         (":mass:R:1", format!(":mass{HOSTILE}:R:1")),
         (":mass:R:1", format!(":mass:{HOSTILE}:1")),

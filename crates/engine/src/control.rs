@@ -203,8 +203,8 @@ pub enum RunEvent<'a> {
     },
     /// The case asks for an MP4, and ffmpeg is not in `PATH`. The run writes the GIF only.
     NoFfmpeg,
-    /// The file system has no locks. A file of the run prevents a second run in the same folder, and
-    /// stays if the run is killed.
+    /// The file system has no locks. A file of the run prevents a second run in the same folder,
+    /// and stays if the run is killed.
     NoFileLocks,
     /// A file of the run differs from its record in the manifest.
     FileDiffers {

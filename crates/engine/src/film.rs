@@ -13,8 +13,8 @@ pub(crate) fn lacks_ffmpeg(case: &Case) -> bool {
     case.image.animation == AnimationFormat::Mp4 && find_ffmpeg().is_none()
 }
 
-/// Writes the film of a finished run, if the case asks for it and ffmpeg is installed. Returns true if
-/// it did.
+/// Writes the film of a finished run, if the case asks for it and ffmpeg is installed. Returns true
+/// if it did.
 pub(crate) fn write_film(case: &Case, folder: &Path) -> Result<bool, EngineError> {
     if case.image.animation != AnimationFormat::Mp4 {
         return Ok(false);

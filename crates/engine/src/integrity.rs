@@ -120,8 +120,8 @@ fn compare_files(
     comparison
 }
 
-/// Describes a file that grows, if it does not start with the bytes of `mark`. That of a finished run
-/// ends with them and a trailer.
+/// Describes a file that grows, if it does not start with the bytes of `mark`. That of a finished
+/// run ends with them and a trailer.
 fn growing_file_problem(path: &Path, mark: &Mark, trailer: u64, is_finished: bool) -> Option<String> {
     let length = path.metadata().map_or(0, |found| found.len());
     let expected = mark.length + trailer;

@@ -7,8 +7,8 @@
 //! at any time the files are those of a run without workers, at an earlier step. After
 //! [`Pipeline::drain`] all jobs are committed. The jobs that wait have at most [`CAPACITY`] bytes
 //! and take about [`MAX_BACKLOG`], or there are only as many as keep the workers busy. So a run
-//! that stops does not wait long for its output. A job that failed stays first in the queue until a later attempt
-//! succeeds.
+//! that stops does not wait long for its output. A job that failed stays first in the queue until a
+//! later attempt succeeds.
 
 use std::any::Any;
 use std::collections::VecDeque;

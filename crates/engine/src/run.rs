@@ -264,8 +264,8 @@ impl<'a> Run<'a> {
 
     /// Takes one step and writes the output and the checkpoint that are due. Returns false and
     /// takes no step if the run is complete or must stop. A stop that is requested during outputs
-    /// within the step takes no step either, and the next call returns false. [`finish`](Self::finish) then completes
-    /// the files.
+    /// within the step takes no step either, and the next call returns false.
+    /// [`finish`](Self::finish) then completes the files.
     pub fn step(&mut self) -> Result<bool, EngineError> {
         let outcome = rayon::scope(|_| {
             self.observe_start()?;

@@ -76,8 +76,8 @@ fn files_of_a_run_are_intact() {
     }
 }
 
-/// Snapshots and images that are empty, truncated, changed, longer or missing are reported by a check
-/// and by a resumed run, and the run continues.
+/// Snapshots and images that are empty, truncated, changed, longer or missing are reported by a
+/// check and by a resumed run, and the run continues.
 #[test]
 fn each_changed_file_is_reported() {
     for make in CASES {

@@ -60,8 +60,8 @@ fn check_case(case: &Case, step: u64, label: &str) {
     assert_same(&whole, &parts, label);
 }
 
-/// Runs or resumes until an observer has seen `count` times, then stops as after a signal. The times
-/// are those of images every 0.01.
+/// Runs or resumes until an observer has seen `count` times, then stops as after a signal. The
+/// times are those of images every 0.01.
 fn stop_at_image(case: Option<&Case>, folder: &Path, count: usize) -> Summary {
     let control = Control::default();
     let mut run = match case {
@@ -108,8 +108,8 @@ fn a_run_stops_within_a_step_and_repeats_the_bytes() {
             assert_eq!(resume_to_end(&parts).from, step, "{label}");
             assert_same(&whole, &parts, &label);
         }
-        // A run that has images of a time cannot end before it. The steps of waves all have the same
-        // length, so this end is that of the step.
+        // A run that has images of a time cannot end before it. The steps of waves all have the
+        // same length, so this end is that of the step.
         if case.wave().is_some() {
             continue;
         }

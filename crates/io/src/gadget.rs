@@ -7,8 +7,8 @@
 //! four letters before each block, and blocks may come in any order.
 //!
 //! GADGET-4 has another header for N types: u64 counts[N], u64 totals[N], f64 masses[N], f64 time,
-//! redshift and box size, i32 number of files, and in some versions two more integers (`io_header` in
-//! its `snap_io.h`). N follows from the length of the record, 24 N + 32 or 24 N + 48.
+//! redshift and box size, i32 number of files, and in some versions two more integers (`io_header`
+//! in its `snap_io.h`). N follows from the length of the record, 24 N + 32 or 24 N + 48.
 //!
 //! Reals are f32 or f64 and ids are u32 or u64, according to the length of the record. The byte
 //! order is the one in which the first length is 256 or 8.

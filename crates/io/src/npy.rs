@@ -3,9 +3,9 @@
 //!
 //! Arrays are written with version 1.0, in little-endian byte order and C order. The reader accepts
 //! versions 1 to 3, both byte orders, C and Fortran order, reals of 4 or 8 bytes, integers of 1 to
-//! 8 bytes, and text. Integers up to 2^53 are also read as reals: an array without a decimal point in
-//! Python is one of integers. It rejects Python objects, because reading them would execute code, and every
-//! header that numpy rejects.
+//! 8 bytes, and text. Integers up to 2^53 are also read as reals: an array without a decimal point
+//! in Python is one of integers. It rejects Python objects, because reading them would execute
+//! code, and every header that numpy rejects.
 
 use std::io::{self, Read, Write};
 

@@ -293,8 +293,8 @@ fn file_with_types(
     TestFile { _folder: folder, path }
 }
 
-/// SWIFT has seven types: 3 are sinks, 4 stars, 5 black holes, whose masses have another name, and 6
-/// neutrinos.
+/// SWIFT has seven types: 3 are sinks, 4 stars, 5 black holes, whose masses have another name, and
+/// 6 neutrinos.
 #[test]
 fn files_of_swift_with_seven_types_are_read() {
     let masses = |kind| Some(if kind == 5 { "DynamicalMasses" } else { "Masses" });

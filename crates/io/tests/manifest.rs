@@ -46,7 +46,8 @@ fn problems(folder: &Path, mark: &Mark) -> Vec<(String, String)> {
     content.covered.iter().filter_map(problem).collect()
 }
 
-/// The recorded hashes are those of the files, also of formats whose writers go back, and of frames.
+/// The recorded hashes are those of the files, also of formats whose writers go back, and of
+/// frames.
 #[test]
 fn every_kind_of_file_has_its_hash() {
     let folder = tempfile::tempdir().unwrap();

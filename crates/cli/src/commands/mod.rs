@@ -142,8 +142,8 @@ pub fn use_threads(threads: Option<u32>) -> Result<(), Failure> {
         .map_err(|e| Failure::Usage(format!("--threads {threads}: cannot start the threads: {e}")))
 }
 
-/// Refuses a number of threads with which a run on this number of cores would crawl. `source` is the
-/// flag or variable with its value.
+/// Refuses a number of threads with which a run on this number of cores would crawl. `source` is
+/// the flag or variable with its value.
 pub fn check_thread_count(source: &str, threads: usize, cores: usize) -> Result<(), Failure> {
     let most = MIN_THREAD_LIMIT.max(MAX_THREADS_PER_CORE * cores);
     if threads <= most {

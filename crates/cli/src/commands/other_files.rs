@@ -7,8 +7,8 @@ use orrery_io::Format;
 
 use crate::failure::Failure;
 
-/// Kinds of files that a run writes besides snapshots and fields: extensions, what they are, and what
-/// reads them.
+/// Kinds of files that a run writes besides snapshots and fields: extensions, what they are, and
+/// what reads them.
 const KINDS: [(&[&str], &str, &str); 7] = [
     (&["csv"], "a table", "a spreadsheet, numpy.loadtxt or pandas.read_csv reads it"),
     (&["toml"], "a case", "orrery run --dry-run describes it"),

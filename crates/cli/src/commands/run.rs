@@ -190,8 +190,8 @@ pub fn print_case(case: &Case, folder: &Path) {
     print_line!("{precision} precision, output in {}", folder.display());
 }
 
-/// Prints the summary of a finished run, or how to resume a stopped one. `whole` is the folder of its
-/// survey, or its folder.
+/// Prints the summary of a finished run, or how to resume a stopped one. `whole` is the folder of
+/// its survey, or its folder.
 pub fn print_end(summary: &Summary, folder: &Path, whole: &Path) -> Ending {
     let Some((reason, checkpoint)) = &summary.stopped else {
         print_summary(summary, folder);
@@ -298,8 +298,8 @@ fn print_summary(summary: &Summary, folder: &Path) {
     }
 }
 
-/// Prints a table of the measured quantities at the start and the end of a run. Changes are relative
-/// to the value at the start. One that is 0 there has none.
+/// Prints a table of the measured quantities at the start and the end of a run. Changes are
+/// relative to the value at the start. One that is 0 there has none.
 fn print_quantities(summary: &Summary) {
     print_line!("{:<18} {:>16} {:>16} {:>15}", "", "start", "end", "relative change");
     let (first, last) = &summary.first_and_last;

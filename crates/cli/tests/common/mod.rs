@@ -118,7 +118,8 @@ pub fn json_of(dir: &TestDir, arguments: &[&str]) -> Value {
 }
 
 /// Makes processes that are started later react to SIGINT, even if this process ignores it, as in
-/// the background of a shell script. A signal with a handler has its default effect in a new program.
+/// the background of a shell script. A signal with a handler has its default effect in a new
+/// program.
 #[cfg(unix)]
 pub fn let_children_be_interrupted() {
     use std::sync::atomic::AtomicBool;

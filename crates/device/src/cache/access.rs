@@ -15,7 +15,7 @@ const PERMISSIONS: u32 = 0o7777;
 /// User id of the administrator.
 const ROOT: u32 = 0;
 
-/// What to do with a folder or file.
+/// Treatment of a folder or file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Only this user can change it.

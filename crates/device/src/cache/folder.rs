@@ -55,8 +55,8 @@ pub struct CacheFolder {
 }
 
 impl CacheFolder {
-    /// Opens a folder. Takes write permission for others away, and refuses a folder of another user.
-    /// The folder that contains it must belong to this user or to the administrator.
+    /// Opens a folder. Takes write permission for others away, and refuses a folder of another
+    /// user. The folder that contains it must belong to this user or to the administrator.
     pub fn open(path: &Path) -> Result<Self, CacheError> {
         let handle = system::Folder::open(path)?;
         Ok(Self { handle, path: path.to_owned() })
@@ -83,7 +83,8 @@ impl CacheFolder {
         Ok(bytes)
     }
 
-    /// Writes a file that only this user can read. It replaces an existing one, and appears complete.
+    /// Writes a file that only this user can read. It replaces an existing one, and appears
+    /// complete.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), CacheError> {
         let temporary = temporary_name(name);
         let written = self.handle.create_file(&self.path, &temporary).and_then(|mut file| {

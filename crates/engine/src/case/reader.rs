@@ -151,8 +151,8 @@ impl<'a> Section<'a> {
         Section { fallback, ..self.below(self.key_path(key), spec, location, entries) }
     }
 
-    /// Returns true if the case has no section of a physics, and the missing section `key` is of the
-    /// default one.
+    /// Returns true if the case has no section of a physics, and the missing section `key` is of
+    /// the default one.
     fn selects_no_physics(&self, key: &str) -> bool {
         !self.is_physics_written
             && self.spec.common_keys().any(|spec| spec.name == key && !spec.only_for.is_empty())

@@ -421,8 +421,8 @@ impl Section<'_> {
         None
     }
 
-    /// Reads a list of quantities of one of the declared dimensions. `None` if the key is missing or
-    /// wrong.
+    /// Reads a list of quantities of one of the declared dimensions. `None` if the key is missing
+    /// or wrong.
     pub fn quantities_if_given(&self, key: &'static str, selected: SelectedDimension) -> Option<Vec<f64>> {
         let kind = self.declaration(key).kind;
         let Kind::Quantities { least, .. } = kind else { self.misdeclared(key) };

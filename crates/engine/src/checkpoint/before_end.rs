@@ -64,7 +64,8 @@ impl StateBeforeEnd {
     }
 
     /// Takes the state from the columns of a checkpoint, whose run ended with `end` after `step`
-    /// steps, or stopped within the step after `step`. Returns an error if no run can have been in this state.
+    /// steps, or stopped within the step after `step`. Returns an error if no run can have been in
+    /// this state.
     pub(super) fn take(
         header: HeaderPart,
         columns: Blocks,

@@ -55,8 +55,8 @@ impl EnergyMean {
     }
 
     /// Scales velocities such that the energy at constant energy is the mean in `ensemble`.
-    /// `potential` is the potential energy now. `stops_drift` is true if the motion of the centre of
-    /// mass has been removed.
+    /// `potential` is the potential energy now. `stops_drift` is true if the motion of the centre
+    /// of mass has been removed.
     pub fn apply(
         &self,
         particles: &mut FluidParticles,

@@ -30,8 +30,8 @@ const SPHERE_RADIUS: f64 = 0.5;
 /// Neighbours within this distance in units of σ are counted for the colour of the density. It is
 /// near the first minimum of g(r).
 const DENSITY_RADIUS: f64 = 1.5;
-/// Number of neighbours with the last colour, in two and three dimensions. The close packings have 6
-/// and 12 within the first minimum.
+/// Number of neighbours with the last colour, in two and three dimensions. The close packings have
+/// 6 and 12 within the first minimum.
 const MAX_NEIGHBOURS: [f64; 2] = [7.0, 14.0];
 /// Samples of a colour map in the palette of the animation.
 const PALETTE_STEPS: usize = 20;

@@ -161,8 +161,8 @@ fn summary_values(row: &Row) -> Vec<SummaryValue> {
 }
 
 /// Returns the plot of the smallest, the mean and the largest temperature over time. Fixed edges
-/// keep the smallest and the largest, so only the mean shows how the plate becomes warm. The mean is
-/// weighted with the heat capacity.
+/// keep the smallest and the largest, so only the mean shows how the plate becomes warm. The mean
+/// is weighted with the heat capacity.
 fn temperature_plot(schema: &Schema, name: &str, units: &Units, rows: &[Row]) -> Vec<NamedPlot> {
     let unit = units.shown_time(largest_time(rows));
     let line = |label: &str, value: &dyn Fn(&HeatMeasures) -> f64| {

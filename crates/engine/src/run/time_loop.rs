@@ -97,8 +97,8 @@ impl Run<'_> {
         let next = self.simulation.next_time()?;
         let Moment { step, time: now, .. } = self.simulation.moment();
         let (end, dt) = (self.case.time.end, next - now);
-        // A run that stopped within its last step has this state from before the first output of the
-        // step.
+        // A run that stopped within its last step has this state from before the first output of
+        // the step.
         if next >= end && self.before_end.as_ref().is_none_or(|state| state.step() != step) {
             let (timer, waited) = (self.reporter.start_timer(), self.observers.waited());
             let state = self

@@ -218,9 +218,10 @@ pub fn output_to(folder: PathBuf) -> Output {
     Output { folder, replace: Replace::Nothing }
 }
 
-/// Returns the bytes of a checkpoint without the states of the manifest in its header, and the names
-/// in a manifest without lengths and hashes. Other files are unchanged. A run that was extended has
-/// other hashes: snapshots and images from before have another end in their provenance.
+/// Returns the bytes of a checkpoint without the states of the manifest in its header, and the
+/// names in a manifest without lengths and hashes. Other files are unchanged. A run that was
+/// extended has other hashes: snapshots and images from before have another end in their
+/// provenance.
 pub fn without_hashes(path: &Path, bytes: &[u8]) -> Vec<u8> {
     if path.ends_with(MANIFEST_FILE) {
         let text = String::from_utf8_lossy(bytes);

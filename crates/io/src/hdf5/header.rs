@@ -147,7 +147,8 @@ fn describe_value(value: &AttrValue) -> String {
     text::shorten_for_message(&text, text::MAX_QUOTED_CHARS)
 }
 
-/// Returns an attribute of /Header with one value per type, or `None` if there is no such attribute.
+/// Returns an attribute of /Header with one value per type, or `None` if there is no such
+/// attribute.
 fn values_per_type<T>(
     attributes: &Attributes,
     name: &str,

@@ -81,7 +81,8 @@ struct Line<'a> {
     hash: &'a str,
 }
 
-/// Returns true for a name that cannot lead out of the folder of a run and has no control characters.
+/// Returns true for a name that cannot lead out of the folder of a run and has no control
+/// characters.
 pub(super) fn is_safe_name(name: &str) -> bool {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..");
     name.split('/').all(is_plain) && !name.contains(|c: char| c.is_control() || c == '\\' || c == ':')
@@ -104,8 +105,9 @@ pub(super) fn name_of_line(line: &str) -> Option<&str> {
     parse_line(line).map(|line| line.name)
 }
 
-/// Reads the manifest of the run in `folder`. `mark` is the state in its checkpoint. The bytes before
-/// it must not have changed. Of the lines after it, those up to the first malformed one are read.
+/// Reads the manifest of the run in `folder`. `mark` is the state in its checkpoint. The bytes
+/// before it must not have changed. Of the lines after it, those up to the first malformed one are
+/// read.
 pub fn read_manifest(folder: &Path, mark: &Mark, limits: &Limits) -> Result<ManifestContent, IoError> {
     let path = folder.join(MANIFEST_FILE);
     let in_file = |fault: Fault| fault.in_file(&path);

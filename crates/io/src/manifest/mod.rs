@@ -8,26 +8,26 @@
 //! HASH START+LENGTH NAME    a frame that was appended to a trajectory
 //! ```
 //!
-//! HASH is BLAKE3 in hexadecimal. It is computed from the bytes on their way to the file, so no file
-//! is read again. NAME is the path below the folder, with `/`. The hash of a frame of a GSD file is
-//! that of its index entries and its data.
+//! HASH is BLAKE3 in hexadecimal. It is computed from the bytes on their way to the file, so no
+//! file is read again. NAME is the path below the folder, with `/`. The hash of a frame of a GSD
+//! file is that of its index entries and its data.
 //!
 //! Invariants:
 //!
 //! - The line of a file is appended before the file gets its name. After a kill, a file that is
 //!   there has its line. A last line without its end is ignored.
 //! - The last line of a name applies. A frame replaces all earlier frames from its start on.
-//! - A file that is written again with the same bytes gets no second line. The lines of a resumed run
-//!   are therefore those of a run that was not interrupted.
+//! - A file that is written again with the same bytes gets no second line. The lines of a resumed
+//!   run are therefore those of a run that was not interrupted.
 //! - A checkpoint contains the length and the hash of the manifest ([`Mark`]). A resumed run
 //!   truncates it there, because it writes all later files again.
 //!
-//! Checkpoints have no lines, because they contain their hashes. Tables that grow, the animation and
-//! tables that every checkpoint replaces have none either: a checkpoint contains their [`Mark`]. The
-//! time of a checkpoint depends on the wall clock, and the lines must not.
+//! Checkpoints have no lines, because they contain their hashes. Tables that grow, the animation
+//! and tables that every checkpoint replaces have none either: a checkpoint contains their
+//! [`Mark`]. The time of a checkpoint depends on the wall clock, and the lines must not.
 //!
-//! Every file that [`replace_file`](crate::storage) completes in a folder with an open manifest gets
-//! its line there. The writers of the formats do not know the manifest.
+//! Every file that [`replace_file`](crate::storage) completes in a folder with an open manifest
+//! gets its line there. The writers of the formats do not know the manifest.
 
 mod content;
 mod verify;

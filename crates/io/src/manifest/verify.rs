@@ -75,7 +75,8 @@ impl From<IoError> for FileProblem {
 }
 
 impl FileRecord {
-    /// Compares the length of the file at `path`. A trajectory that `may_grow` may have more frames.
+    /// Compares the length of the file at `path`. A trajectory that `may_grow` may have more
+    /// frames.
     pub fn compare_length(&self, path: &Path, may_grow: bool) -> Result<(), FileProblem> {
         let found = match fs::symlink_metadata(path) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

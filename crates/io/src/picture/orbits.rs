@@ -20,7 +20,8 @@ pub fn body_colour(k: usize) -> [u8; 3] {
 /// Draws the trails of bodies, and discs at their present positions.
 ///
 /// `history[body]` lists positions from the oldest to the present. `names[body]`, if given, is
-/// written next to the disc, or at a line from the disc, unless it would cover another body or text.
+/// written next to the disc, or at a line from the disc, unless it would cover another body or
+/// text.
 pub fn render_orbits(history: &[Vec<[f64; 3]>], names: &[&str], view: &View, labels: &Labels) -> Image {
     let (width, height) = (view.pixels.0.max(1), view.pixels.1.max(1));
     let mut image = Image::filled(width, height, BACKGROUND);
@@ -220,8 +221,8 @@ mod tests {
         assert!(brightness(40, 50) > brightness(40, 150) + 10);
     }
 
-    /// A trail through a point where a body turns round, and a circle with 4000 points, are drawn as
-    /// with all points.
+    /// A trail through a point where a body turns round, and a circle with 4000 points, are drawn
+    /// as with all points.
     #[test]
     fn points_are_skipped_where_a_trail_is_straight() {
         let circle = |k: u32| {

@@ -79,10 +79,10 @@ pub enum EvaluatedStrategy {
 struct Runnable<'a> {
     rung: Rung,
     strategy: EvaluatedStrategy,
-    place: Place<'a>,
+    processor: Processor<'a>,
 }
 
-enum Place<'a> {
+enum Processor<'a> {
     Host(rayon::ThreadPool),
     Device(&'a Device),
 }
@@ -115,7 +115,7 @@ impl GravityLadder {
                 (RungKind::Default, EvaluatedStrategy::Device(strategy)) => strategy.describe(),
                 _ => rung.note.to_owned(),
             };
-            let roofs = if matches!(run.place, Place::Host(_)) { &host_roofs } else { &ladder.roofs };
+            let roofs = if matches!(run.processor, Processor::Host(_)) { &host_roofs } else { &ladder.roofs };
             let error = self.median_error(&mut references, &measured);
             let peak = roofs.peak_flops(rung.precision);
             let flops = measured.result.work.flops;
@@ -147,18 +147,18 @@ impl GravityLadder {
                     (EvaluatedStrategy::Device(strategy), None)
                 }
             };
-            let place = match (threads, request.device) {
-                (Some(threads), _) => Place::Host(build_thread_pool(threads)?),
-                (None, Some(device)) => Place::Device(device),
+            let processor = match (threads, request.device) {
+                (Some(threads), _) => Processor::Host(build_thread_pool(threads)?),
+                (None, Some(device)) => Processor::Device(device),
                 (None, None) => continue,
             };
-            runnable.push(Runnable { rung, strategy, place });
+            runnable.push(Runnable { rung, strategy, processor });
         }
         Ok(runnable)
     }
 
-    /// Returns the affordable number of bodies and its time for each rung. No rung is tried with more
-    /// bodies than the one before.
+    /// Returns the affordable number of bodies and its time for each rung. No rung is tried with
+    /// more bodies than the one before.
     fn try_sizes(&self, request: &mut LadderRequest) -> Result<Vec<(usize, f64)>, LabError> {
         let mut tried: Vec<(usize, f64)> = Vec::new();
         for run in self.runnable_rungs(request)? {
@@ -172,8 +172,8 @@ impl GravityLadder {
     /// Returns the largest number of bodies, at most `n`, for which one evaluation takes at most
     /// the longest time, and its time.
     fn affordable_size(&self, run: &Runnable, n: usize) -> Result<(usize, f64), LabError> {
-        let limit = match (&run.place, self.sizes) {
-            (Place::Host(_), RungSizes::Common) => MAX_CPU_SECONDS,
+        let limit = match (&run.processor, self.sizes) {
+            (Processor::Host(_), RungSizes::Common) => MAX_CPU_SECONDS,
             _ => self.max_run_seconds,
         };
         largest_affordable_size(n, limit, |n| self.time_run(run, n))
@@ -182,16 +182,16 @@ impl GravityLadder {
     /// Times one evaluation.
     fn time_run(&self, run: &Runnable, n: usize) -> Result<f64, LabError> {
         let workload = (self.new_workload)(n);
-        match (&run.place, run.strategy) {
-            (Place::Host(pool), strategy) => {
+        match (&run.processor, run.strategy) {
+            (Processor::Host(pool), strategy) => {
                 let evaluate = || drop(forces_on_host(&workload.problem(), &strategy));
                 Ok(pool.install(|| timing::time_on_host(1, evaluate)).median())
             }
-            (Place::Device(device), EvaluatedStrategy::Device(strategy)) => {
+            (Processor::Device(device), EvaluatedStrategy::Device(strategy)) => {
                 let workload = DeviceWorkload::upload(device, workload)?;
                 Ok(workload.time_once(&mut workload.new_solver(strategy)?)?)
             }
-            (Place::Device(device), strategy) => {
+            (Processor::Device(device), strategy) => {
                 let mut steps = new_steps(device, &strategy, &workload)?;
                 Ok(timing::time_once(device, || steps.queue_step())?)
             }
@@ -200,12 +200,12 @@ impl GravityLadder {
 
     /// Measures a rung with `n` bodies, of which one evaluation takes about `run_seconds`.
     fn measure_rung(&self, run: &Runnable, n: usize, run_seconds: f64) -> Result<MeasuredForces, LabError> {
-        match (&run.place, run.strategy) {
-            (Place::Host(pool), strategy) => self.measure_on_host(pool, strategy, n, run_seconds),
-            (Place::Device(device), EvaluatedStrategy::Device(strategy)) => {
+        match (&run.processor, run.strategy) {
+            (Processor::Host(pool), strategy) => self.measure_on_host(pool, strategy, n, run_seconds),
+            (Processor::Device(device), EvaluatedStrategy::Device(strategy)) => {
                 self.measure_on_device(device, &strategy, n, run_seconds)
             }
-            (Place::Device(device), strategy) => self.measure_steps(device, strategy, n),
+            (Processor::Device(device), strategy) => self.measure_steps(device, strategy, n),
         }
     }
 

@@ -29,8 +29,8 @@ pub static LADDER: LadderEntry = LadderEntry {
 /// Each number is read once. Additions are not counted, because memory limits all rungs.
 const WORK: Work = Work { flops: None, bytes: Some(1.0) };
 
-/// Block sizes on a CPU through OpenCL, which compiles a kernel for each of them. All six take 50 s on
-/// PoCL 3.1 with two cores.
+/// Block sizes on a CPU through OpenCL, which compiles a kernel for each of them. All six take 50 s
+/// on PoCL 3.1 with two cores.
 const CPU_BLOCK_SIZES: [u32; 3] = [32, 256, 1024];
 /// Block size of sums of integers on a CPU through OpenCL.
 const CPU_BLOCK_SIZE: u32 = 256;

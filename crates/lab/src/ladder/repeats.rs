@@ -11,7 +11,8 @@ use crate::timing::{self, Times};
 const SECONDS_PER_RUNG: f64 = if cfg!(test) { 0.05 } else { 1.5 };
 /// The same if the device is the CPU through OpenCL, where compiling the kernels takes most of the
 /// time. CPU time on PoCL 3.1 and two busy cores with 1.5 s and the earlier sizes, and with 0.2 s:
-/// `reduce` 39 and 19 s, `tree` 63 and 43 s (`time orrery ladder tree --device opencl`, empty caches).
+/// `reduce` 39 and 19 s, `tree` 63 and 43 s (`time orrery ladder tree --device opencl`, empty
+/// caches).
 const SECONDS_PER_RUNG_OF_CPU_DEVICE: f64 = if cfg!(test) { 0.05 } else { 0.2 };
 /// Longest time of a single run. Slower rungs are measured with smaller problems.
 const MAX_RUN_SECONDS: f64 = 0.5;

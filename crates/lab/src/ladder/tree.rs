@@ -62,8 +62,8 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), LabEr
     Ok(())
 }
 
-/// Returns the measurement of all rungs with the same number of bodies: the rate of a tree depends on
-/// it. One evaluation on a device takes at most `max_run_seconds`.
+/// Returns the measurement of all rungs with the same number of bodies: the rate of a tree depends
+/// on it. One evaluation on a device takes at most `max_run_seconds`.
 fn gravity_ladder(max_run_seconds: f64) -> GravityLadder {
     GravityLadder {
         rungs,
@@ -168,8 +168,8 @@ fn count_work(evaluation: &Evaluation) -> (f64, Work) {
 mod tests {
     use super::*;
 
-    /// The rate of a tree depends on the number of bodies, so gains compare rungs at one number. The
-    /// limit is so short that slow rungs alone would have fewer bodies than fast ones.
+    /// The rate of a tree depends on the number of bodies, so gains compare rungs at one number.
+    /// The limit is so short that slow rungs alone would have fewer bodies than fast ones.
     #[test]
     fn all_rungs_have_the_same_number_of_bodies() {
         let Some(device) = crate::test_device() else { return };

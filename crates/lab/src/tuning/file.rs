@@ -74,7 +74,7 @@ pub struct IgnoredFile {
     pub path: PathBuf,
     /// Reason, for example `stale (driver 1, expected 2)`.
     pub reason: String,
-    /// What the user can do.
+    /// Remedy for the user.
     pub advice: &'static str,
 }
 

@@ -84,7 +84,8 @@ impl Scaling {
         list.mass.extend(mass[range].iter().map(|&m| R::from_f64(m * self.mass)));
     }
 
-    /// Appends the bodies `range` to `list`. Its rounded positions are in the frame around `centre`.
+    /// Appends the bodies `range` to `list`. Its rounded positions are in the frame around
+    /// `centre`.
     #[inline(always)]
     pub fn append_near_bodies(
         &self,

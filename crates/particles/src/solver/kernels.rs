@@ -221,9 +221,9 @@ pub fn add_bodies<V: Vector, const T: usize, const POTENTIAL: bool, const SELF: 
     add_to_sums::<V, T, POTENTIAL>(&acc, sums);
 }
 
-/// Does [`add_bodies`] with `SELF` for bodies that may be near the targets. Differences of registers
-/// with a pair within the square root of `near2` are taken in f64 and then rounded to f32, so they
-/// are correct however near the bodies are.
+/// Does [`add_bodies`] with `SELF` for bodies that may be near the targets. Differences of
+/// registers with a pair within the square root of `near2` are taken in f64 and then rounded to
+/// f32, so they are correct however near the bodies are.
 #[inline(always)]
 pub fn add_near_bodies<V: SingleVector, const T: usize, const POTENTIAL: bool>(
     targets: &[NearTarget; T],
@@ -257,7 +257,8 @@ pub fn add_near_bodies<V: SingleVector, const T: usize, const POTENTIAL: bool>(
             let mut d = difference(source, target[k]);
             let mut rho2 = softened_square(d, eps2);
             let own_lane = first_target + k as isize - first_source as isize;
-            // The target itself is not a near pair. It is in few registers, and most others have none.
+            // The target itself is not a near pair. It is in few registers, and most others have
+            // none.
             let is_own = (0..V::LANES as isize).contains(&own_lane);
             let left_out = if is_own { 1 << own_lane } else { 0 };
             if rho2.greater_mask(limit2) | left_out != all_lanes {

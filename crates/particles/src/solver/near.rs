@@ -185,8 +185,8 @@ mod tests {
         }
     }
 
-    /// Every body except those of the group is in one of the two parts. Bodies within the margin are
-    /// in the near one, with few others.
+    /// Every body except those of the group is in one of the two parts. Bodies within the margin
+    /// are in the near one, with few others.
     #[test]
     fn sources_are_divided_by_their_distance_from_the_box() {
         let mut position = Vec3s::default();

@@ -184,8 +184,8 @@ fn csv_header(rows: &[FieldRow]) -> String {
 
 /// Returns a path as a cell of a CSV file.
 ///
-/// A spreadsheet executes a cell that begins with `=`, `+`, `-` or `@` as a formula, also in quotes. Such
-/// a path is relative, so `./` before it names the same file.
+/// A spreadsheet executes a cell that begins with `=`, `+`, `-` or `@` as a formula, also in
+/// quotes. Such a path is relative, so `./` before it names the same file.
 pub fn csv_text(path: &Path) -> String {
     let text = path.display().to_string();
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);

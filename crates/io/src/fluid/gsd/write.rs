@@ -76,7 +76,8 @@ pub(in crate::fluid) fn remove_frames_from(file: TrajectoryFile, time: f64) -> R
     Ok(Appender::open(file)?.remove_frames_from(time)?.is_some())
 }
 
-/// Writes a file with one frame, and hashes the frame. Returns the first byte and the end of its data.
+/// Writes a file with one frame, and hashes the frame. Returns the first byte and the end of its
+/// data.
 fn write_first_frame(
     sink: &mut impl Write,
     chunks: &[Chunk<'_>],

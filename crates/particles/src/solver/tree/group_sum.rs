@@ -1,8 +1,8 @@
 //! Walk of the tree by one group of targets, and the sums over its lists.
 //!
 //! In mixed precision, bodies of opened leaves that may be near the group, and the group's bodies
-//! themselves, are in a list with f64 coordinates as well (`near`). Cells nearer than that are opened in
-//! every precision, so all precisions have the same terms.
+//! themselves, are in a list with f64 coordinates as well (`near`). Cells nearer than that are
+//! opened in every precision, so all precisions have the same terms.
 
 use std::ops::Range;
 

@@ -11,9 +11,9 @@
 // children and the tree has 22 generations, so STACK_RESERVE entries are always enough for popping
 // one cell at a time.
 //
-// Cells and bodies close to the box compared with its size are near. Near cells are opened. In mixed
-// precision, near bodies are found when their positions are loaded for a sum, and go to a third
-// list (`walk_near.cu`). `walk_tile.cu` has the terms.
+// Cells and bodies close to the box compared with its size are near. Near cells are opened. In
+// mixed precision, near bodies are found when their positions are loaded for a sum, and go to a
+// third list (`walk_near.cu`). `walk_tile.cu` has the terms.
 
 // Terms of `near_distance2`: four times the rounding error of an f32 coordinate, relative to the
 // coordinate, and a distance of which the cube is far within the range of f32.

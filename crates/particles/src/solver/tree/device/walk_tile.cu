@@ -93,8 +93,8 @@ FUNCTION void add_field(FieldSum* sum, const Field* field)
 }
 
 // Adds the field of a body of `mass` at (x, y, z) from the target, without the potential if
-// `is_self`. `rho2` is the softened square of the distance. The acceleration of a body due to itself
-// is 0 because x = y = z = 0.
+// `is_self`. `rho2` is the softened square of the distance. The acceleration of a body due to
+// itself is 0 because x = y = z = 0.
 FUNCTION void add_pair(Field* field, REAL mass, REAL x, REAL y, REAL z, REAL rho2, int is_self)
 {
     const REAL inv_r = REAL_RSQRT(rho2);
