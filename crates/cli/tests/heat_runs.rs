@@ -173,7 +173,11 @@ fn the_summary_of_a_field_fits_80_columns_and_is_in_the_log() {
     let dir = TestDir::new();
     for preset in ["hot-plate", "sine-decay", "chip"] {
         let sets = ["grid.nx=24", "image.size=64", "output.image_every=0", "output.record_every=1 step"];
-        let end = if preset == "sine-decay" { "time.end=1e-3" } else { "time.end=1e-3 s" };
+        let end = match preset {
+            "hot-plate" => "time.end=0.5 s",
+            "chip" => "time.end=50 ms",
+            _ => "time.end=1e-3",
+        };
         let mut arguments =
             vec!["run", preset, "--force", "--out", "out", "--verbose", "--set", "grid.ny=20", "--set", end];
         sets.iter().for_each(|set| arguments.extend(["--set", set]));

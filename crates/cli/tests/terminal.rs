@@ -46,7 +46,7 @@ fn texts_in_a_file_of_bodies_are_escaped() {
         ("0 0 3 10", format!("0 0 3{HOSTILE} 10")),
     ] {
         dir.write("bad.xyz", PAIR.replacen(from, &to, 1));
-        clean_error_of(&dir, &["info", "bad.xyz"]);
+        clean_error_of(&dir, &["forces", "bad.xyz"]);
     }
 }
 

@@ -311,7 +311,7 @@ fn velocities_are_read_from_segy() {
     let output =
         dir.orrery(&["run", "model.toml", "--set", "grid.nx=42", "--set", "wave.shot=7", "--out", "x"]);
     let message = String::from_utf8(output.stderr).unwrap();
-    let expected = "model.sgy: the file has 41 x 30 x 1 values, expected 42 x 30 x 1 as the grid has nodes";
+    let expected = "model.sgy: the file has 41 x 30 values, expected 42 x 30 as the grid has nodes";
     assert!(message.contains(expected), "{message}");
     assert!(!dir.path("x").exists());
 }

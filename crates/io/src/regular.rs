@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(read_small_text(&path, 6).unwrap(), "123456");
         let error = read_small_text(&path, 5).unwrap_err().to_string();
         assert!(
-            error.ends_with("case.toml: the file is larger than 5 B, expected a small text file"),
+            error.ends_with("case.toml: the file is larger than 5.0 B, expected a small text file"),
             "{error}"
         );
         // A sparse file of 1 TiB is refused by its length, and not read.

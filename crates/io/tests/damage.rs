@@ -201,7 +201,7 @@ fn npz_errors_name_the_array() {
     assert_error(given(&[x, v, m, ("units", Text("feet"))]), "array units: got 'feet', expected nbody");
     assert_error(
         given(&[x, v, m, ("id", Reals(&p.mass))]),
-        "array id: got values of another type, expected integers",
+        "array id: got f64 values, expected integers >= 0",
     );
     assert_error(
         given(&[x, v, m, ("time", Reals(&p.mass))]),
