@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     if let Some(processes) = process::local_processes() {
         connections::limit_if_shared(processes);
     }
-    let run_rank = |transport: &Transport| run_rank(transport).map_err(PrintedFailure);
+    let run_rank = |transport: &Transport| run_rank(transport).map_err(PrintedFailure::from);
     let status = process::run(MpiOptions::default(), |failure| failure.0.exit_status(), run_rank);
     ExitCode::from(status.unwrap_or_else(|PrintedFailure(failure)| {
         eprint_line!("error: {failure}");
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 }
 
 /// Error of a rank, whose message the launcher of the ranks prints. It is one clean line.
-struct PrintedFailure(Failure);
+struct PrintedFailure(Box<Failure>);
 
 impl fmt::Display for PrintedFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,9 +51,15 @@ impl fmt::Display for PrintedFailure {
     }
 }
 
+impl From<Failure> for PrintedFailure {
+    fn from(failure: Failure) -> Self {
+        Self(Box::new(failure))
+    }
+}
+
 impl From<ClusterError> for PrintedFailure {
     fn from(error: ClusterError) -> Self {
-        Self(error.into())
+        Failure::from(error).into()
     }
 }
 
