@@ -477,7 +477,9 @@ mod tests {
             .filter(|command| has_limit(command))
             .map(|command| command.get_name().to_owned())
             .collect();
-        assert_eq!(found, ["run", "resume", "info", "convert", "forces", "accuracy", "analyze", "compare"]);
+        let expected =
+            ["run", "resume", "check", "info", "convert", "forces", "accuracy", "analyze", "compare"];
+        assert_eq!(found, expected);
     }
 
     /// A negative number is refused with the message of its flag. Otherwise clap takes it for an

@@ -8,7 +8,7 @@ pub type Table = &'static [(&'static str, &'static str)];
 /// Exit statuses of all commands.
 pub const EXIT_STATUS: Table = &[
     ("0", "success"),
-    ("1", "the run or the machine failed, or orrery compare or orrery check found differences"),
+    ("1", "the run or the machine failed, or compare or check found differences"),
     ("2", "invalid flags or input, nothing was written"),
     ("3", "run stopped by a signal or --wall-time, with a checkpoint to resume"),
     ("130", "run ended by a second SIGINT"),
@@ -17,7 +17,7 @@ pub const EXIT_STATUS: Table = &[
 /// Signals that `run` and `resume` handle.
 pub const SIGNALS: Table = &[
     ("SIGINT (Ctrl-C)", "finish the step, write a checkpoint, exit with status 3"),
-    ("SIGINT ignored", "stays ignored, for example in the background of a shell script"),
+    ("SIGINT ignored", "stays ignored, for example in a background job of a script"),
     ("SIGINT again", "exit at once with status 130"),
     ("SIGTERM", "same as the first SIGINT"),
     ("SIGXCPU", "same as the first SIGINT"),
