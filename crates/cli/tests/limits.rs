@@ -199,16 +199,13 @@ fn a_recorded_quantity_that_is_not_finite_ends_the_run() {
 #[test]
 fn an_adaptive_step_that_would_never_reach_the_end_is_an_error() {
     let dir = TestDir::new();
-    for (softening, remedy) in [("0", "set a softening"), ("0.1", "set a larger softening")] {
+    for softening in ["0", "0.1"] {
         write_pair(&dir, "-1 0 0 0 0.1 0 1 10\n1 0 0 0 -0.1 0 1 20\n", "step = \"adaptive\"\nend = 4\n");
         let (status, stderr) =
             run_pair(&dir, &["time.eta=1e-300", &format!("gravity.softening={softening}")]);
         assert_eq!(status, Some(1), "{stderr}");
         assert!(stderr.starts_with("error: step 0, time 0: the adaptive step is "), "{stderr}");
-        assert!(
-            stderr.ends_with(" or a larger eta\n") && stderr.contains(&format!("at most 2^53; {remedy}")),
-            "{stderr}"
-        );
+        assert!(stderr.ends_with("at most 2^53; set a larger softening or a larger eta\n"), "{stderr}");
         std::fs::remove_dir_all(dir.path("out")).unwrap();
     }
 }

@@ -50,9 +50,8 @@ fn forces_and_accuracy_use_the_softening_of_the_run() {
     assert!(dir.bytes("recorded.npz") != dir.bytes("none.npz"));
 }
 
-/// The activities of the run loop follow one another, so their times add up to that of the run
-/// within 2%. Between two of them the process may have to wait for a busy machine, for which there
-/// are another 50 ms. The runs take about a second, and their longest activities much more.
+/// The activities of the run loop follow one another, so the sum of their times is at most that of
+/// the run. How close it is depends on how busy the machine is.
 #[test]
 fn times_of_a_run_add_up() {
     let dir = TestDir::new();
@@ -67,9 +66,12 @@ fn times_of_a_run_add_up() {
         let seconds = timing["seconds"].as_f64().unwrap();
         let run_loop = timing["run_loop"].as_object().unwrap();
         let sum: f64 = run_loop.values().map(|time| time.as_f64().unwrap()).sum();
-        assert!((sum - seconds).abs() < 0.02 * seconds + 0.05, "{case}: {sum} of {seconds} s in {timing:#}");
-        let expected = if case == "plummer" { "forces" } else { "steps" };
-        assert!(run_loop[expected].as_f64().unwrap() > 0.0 && timing["startup"].as_f64().unwrap() > 0.0);
+        assert!(sum <= seconds * (1.0 + 1e-9), "{case}: {sum} of {seconds} s in {timing:#}");
+        let stepping = if case == "plummer" { "forces" } else { "steps" };
+        for activity in [stepping, "images", "plots", "snapshots", "table"] {
+            assert!(run_loop[activity].as_f64().unwrap() > 0.0, "{case}: {activity} in {timing:#}");
+        }
+        assert!(timing["startup"].as_f64().unwrap() > 0.0, "{timing:#}");
         assert!(timing["workers"]["prepare"].as_f64().unwrap() > 0.0, "{timing:#}");
         let rate = timing["steps"].as_f64().unwrap() / seconds;
         assert!((timing["steps_per_second"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9);
