@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::error::Fault;
-use crate::regular::{open_input, open_unlinked};
-use crate::storage::{StorageError, WriteStage};
+use crate::regular::{has_other_names, open_input, open_unlinked};
+use crate::storage::{StorageError, WriteStage, replace_unlisted_file};
 
 /// File with at least one byte, open for reading and writing.
 pub(super) struct TrajectoryFile {
@@ -15,7 +15,9 @@ pub(super) struct TrajectoryFile {
 }
 
 impl TrajectoryFile {
-    /// Opens a file. Returns `None` if it does not exist or is empty. A link is not followed.
+    /// Opens a file. Returns `None` if it does not exist or is empty. A link is not followed. A file
+    /// with another name is copied first: that may be the name of a copy, or of a file outside of
+    /// the folder.
     pub fn open(path: &Path) -> Result<Option<Self>, Fault> {
         match fs::symlink_metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -26,8 +28,14 @@ impl TrajectoryFile {
                 }
             }
         }
-        let file = open_unlinked(path, OpenOptions::new().read(true).write(true))?;
+        let open = || open_unlinked(path, OpenOptions::new().read(true).write(true));
+        let mut file = open()?;
         let length = file.metadata()?.len();
+        if length > 0 && has_other_names(&file)? {
+            let copied = replace_unlisted_file(path, |copy| Ok(io::copy(&mut file, copy).map(drop)?));
+            copied.map_err(|error| error.fault)?;
+            file = open()?;
+        }
         Ok((length > 0).then_some(Self { file, length }))
     }
 

@@ -8,6 +8,30 @@ use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
 use super::{EXTENSIONS, Trajectory, boxes, periodic_box, read_unlimited};
 
+/// A copy of a folder may consist of hard links, and a link may be to a foreign file.
+#[test]
+#[cfg(unix)]
+fn a_trajectory_does_not_change_under_another_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let trajectory = Trajectory::new(periodic_box(), 5, 3);
+    for extension in EXTENSIONS {
+        let path = |name: &str| folder.path().join(name).with_extension(extension);
+        let (file, other, alone) = (path("file"), path("other"), path("alone"));
+        trajectory.append(&file, 0..2);
+        trajectory.append(&alone, 0..3);
+        let before = fs::read(&file).unwrap();
+        fs::hard_link(&file, &other).unwrap();
+        trajectory.append(&file, 2..3);
+        assert_eq!(fs::read(&other).unwrap(), before, "{extension}");
+        assert_eq!(fs::read(&file).unwrap(), fs::read(&alone).unwrap(), "{extension}");
+        fs::remove_file(&other).unwrap();
+        fs::hard_link(&file, &other).unwrap();
+        orrery_io::remove_fluid_frames(&file, trajectory.frame(1).time).unwrap();
+        assert_eq!(fs::read(&other).unwrap(), fs::read(&alone).unwrap(), "{extension}");
+        assert!(fs::read(&file).unwrap().len() < before.len(), "{extension}");
+    }
+}
+
 /// Extended XYZ keeps all bits. GSD keeps those of the box, and f32 numbers of the particles.
 #[test]
 fn last_frame_is_read_back() {
