@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orrery_io::{Fault, IoError, open_unlinked, read_small_text};
+use orrery_io::{Fault, IoError, has_other_names, open_unlinked, read_small_text};
 
 use super::folder_error;
 use crate::error::EngineError;
@@ -24,6 +24,8 @@ pub(super) const CLAIM: &str = ".running";
 const MAX_OWNER_BYTES: u64 = 32;
 /// Largest content of `CLAIM`.
 const MAX_CLAIM_BYTES: u64 = 1 << 10;
+/// Owner of a claim that names none.
+const ANOTHER_PROCESS: &str = "another process";
 /// Attempts to get a lock that this process itself seems to have, and the pause between two of
 /// them.
 const OWN_LOCK_ATTEMPTS: u32 = 10;
@@ -112,9 +114,12 @@ fn read_owner(file: &mut File) -> io::Result<Option<u32>> {
 }
 
 /// Writes the id of this process to the file of a lock, for the error message of a second run. The
-/// lock itself needs no content. Any other content stays: the name may be a hard link to a file of
-/// somebody else.
+/// lock itself needs no content. Any other content stays, and that of a file with another name: a
+/// hard link to a file of somebody else.
 fn write_owner(file: &mut File) -> io::Result<()> {
+    if has_other_names(file)? {
+        return Ok(());
+    }
     if file.metadata()?.len() == 0 || read_owner(file)?.is_some() {
         file.set_len(0)?;
         file.rewind()?;
@@ -130,8 +135,11 @@ fn claim_folder(folder: &Path, ignores_claims: bool) -> Result<Claim, EngineErro
     check_is_file(folder, CLAIM)?;
     if let Some(found) = read_claim(&path).map_err(|e| folder_error(folder, e))? {
         if !ignores_claims && !has_ended(&found) {
-            let owner = found.split(" on ").next().unwrap_or_default().trim().to_owned();
-            return Err(EngineError::Claimed { path: folder.to_owned(), owner });
+            let owner = match found.split(" on ").next().unwrap_or_default().trim() {
+                "" => ANOTHER_PROCESS,
+                owner => owner,
+            };
+            return Err(EngineError::Claimed { path: folder.to_owned(), owner: owner.to_owned() });
         }
         set_aside(&path, &found).map_err(|e| folder_error(folder, IoError::from_system(&path, e)))?;
     }
@@ -144,17 +152,21 @@ fn claim_folder(folder: &Path, ignores_claims: bool) -> Result<Claim, EngineErro
         Ok(()) => Ok(Claim { path, content }),
         // Another run has created its claim in this moment.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            Err(EngineError::Claimed { path: folder.to_owned(), owner: "another process".to_owned() })
+            Err(EngineError::Claimed { path: folder.to_owned(), owner: ANOTHER_PROCESS.to_owned() })
         }
         Err(e) => Err(folder_error(folder, IoError::from_system(&path, e))),
     }
 }
 
-/// Reads a claim. Returns `None` if there is none.
+/// Reads a claim. Returns `None` if there is none, and no text if its content is not that of a
+/// claim.
 fn read_claim(path: &Path) -> Result<Option<String>, IoError> {
     match read_small_text(path, MAX_CLAIM_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(IoError { fault: Fault::System(e), .. }) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(IoError { fault: Fault::Malformed { .. } | Fault::TooLarge { .. }, .. }) => {
+            Ok(Some(String::new()))
+        }
         Err(error) => Err(error),
     }
 }
@@ -215,6 +227,40 @@ mod tests {
         fs::remove_file(&path).unwrap();
         drop(claim_folder(folder.path(), false).unwrap());
         assert!(!path.exists());
+    }
+
+    /// A claim of other content still says that another process uses the folder.
+    #[test]
+    fn a_claim_of_other_content_counts() {
+        for content in [&b""[..], b"\n", b"\xff\xfe", &[b'x'; 2000]] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(CLAIM);
+            fs::write(&path, content).unwrap();
+            let error = claim_folder(folder.path(), false).map(drop).unwrap_err();
+            let expected = ": another process is writing to it or was killed";
+            assert!(error.is_user_error() && error.to_string().contains(expected), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), content);
+            drop(claim_folder(folder.path(), true).unwrap());
+            assert!(!path.exists());
+        }
+    }
+
+    /// The lock of a folder from somebody else may be a hard link to any file.
+    #[test]
+    #[cfg(unix)]
+    fn a_hard_link_as_lock_keeps_its_content() {
+        for content in ["4711\n", ""] {
+            let folder = tempfile::tempdir().unwrap();
+            let [file, lock] = ["file", LOCK].map(|name| folder.path().join(name));
+            fs::write(&file, content).unwrap();
+            fs::hard_link(&file, &lock).unwrap();
+            drop(lock_folder(folder.path(), false).unwrap());
+            assert_eq!(fs::read_to_string(&file).unwrap(), content);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        drop(lock_folder(folder.path(), false).unwrap());
+        let owner = fs::read_to_string(folder.path().join(LOCK)).unwrap();
+        assert_eq!(owner, format!("{}\n", std::process::id()));
     }
 
     #[test]
