@@ -16,6 +16,9 @@ enum Step<'a> {
     Index(usize),
 }
 
+/// Largest number of steps of a path. Those of a case have at most six, and each one is a call.
+const MAX_STEPS: usize = 64;
+
 /// Replaces the value of the setting in the tree. Sections that do not exist are added.
 pub(super) fn apply_setting(root: &mut Vec<Entry>, set: &str, location: &Location) -> Result<(), String> {
     const EXPECTED: &str = "expected KEY=VALUE such as gravity.theta=0.5";
@@ -23,6 +26,9 @@ pub(super) fn apply_setting(root: &mut Vec<Entry>, set: &str, location: &Locatio
     let mut steps = Vec::new();
     for part in path.split('.') {
         push_steps(&mut steps, part.trim()).ok_or(EXPECTED)?;
+    }
+    if steps.len() > MAX_STEPS {
+        return Err(format!("the path has {} parts, {EXPECTED}", steps.len()));
     }
     let (value, text) = setting_value(written.trim(), location);
     let setting = Setting { location, value, text };
@@ -204,6 +210,19 @@ mod tests {
         // A key that an entry does not have is added.
         let entries = parse("wave.source[1].shot=4").unwrap();
         assert_eq!(text_at(&entries, &["wave", "source", "0", "shot"]), "4");
+    }
+
+    /// Without a limit, a long path overflows the stack.
+    #[test]
+    fn a_path_of_very_many_parts_is_refused() {
+        for path in [vec!["a"; 60_001].join("."), format!("a{}", "[1]".repeat(60_000))] {
+            let error = parse(&format!("{path}=1")).unwrap_err();
+            assert!(
+                error.ends_with("the path has 60001 parts, expected KEY=VALUE such as gravity.theta=0.5")
+            );
+            assert!(error.len() < 500 && error.lines().count() == 1, "{error}");
+        }
+        assert!(parse(&format!("{}=1", vec!["a"; MAX_STEPS].join("."))).is_ok());
     }
 
     #[test]
