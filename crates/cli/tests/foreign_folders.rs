@@ -171,3 +171,24 @@ fn a_table_that_is_a_pipe_is_not_compared() {
         "other/conserved.csv: path: got a device or a pipe, expected a file"
     );
 }
+
+/// The name of an input file is text of others, and `provenance.txt` has a line per value.
+#[test]
+#[cfg(unix)]
+fn a_name_of_an_input_file_does_not_split_the_provenance() {
+    let dir = TestDir::new();
+    let name = "a\nprogram: evil\u{1b}[31m.xyz";
+    dir.write(name, PAIR);
+    let case = from_file("a\\nprogram: evil\\u001b[31m.xyz");
+    dir.write("case.toml", &case);
+    dir.run("case.toml", "out", &[]);
+    let provenance = dir.text("out/provenance.txt");
+    assert_eq!(provenance.matches("\nprogram").count(), 0, "{provenance}");
+    assert!(!provenance.contains('\u{1b}'), "{provenance}");
+    assert!(provenance.contains("/a\\nprogram: evil\\u001b[31m.xyz\n"), "{provenance}");
+    // The recorded hash is still that of this file.
+    dir.write(name, PAIR.replace("0 0 0 0 0 0 3 10", "0 0 0 0 0 0 4 10"));
+    let output = dir.orrery(&["run", "case.toml", "--quiet", "--out", "out", "--force"]);
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("has changed since the run that is replaced started from it"), "{stderr}");
+}

@@ -9,6 +9,7 @@ use orrery_io::{
 };
 
 use crate::case::Case;
+use crate::clean::clean_line;
 use crate::error::EngineError;
 use crate::folder::{CASE, MAX_TEXT_BYTES, PROVENANCE, start_file_name};
 use crate::provenance::recorded_input_hash;
@@ -47,12 +48,13 @@ pub fn keep_start_file(
     }
 }
 
-/// Formats the provenance as text. The case is left out because it has a file of its own.
+/// Formats the provenance as text, one line per pair. The case is left out because it has a file of
+/// its own.
 fn provenance_text(provenance: &[(String, String)]) -> String {
     provenance
         .iter()
         .filter(|(name, _)| name != "case")
-        .map(|(name, text)| format!("{name}: {text}\n"))
+        .map(|(name, text)| format!("{}: {}\n", clean_line(name), clean_line(text)))
         .collect()
 }
 

@@ -42,6 +42,7 @@ mod batch;
 mod blocks;
 pub mod case;
 pub mod checkpoint;
+pub mod clean;
 pub mod compute_device;
 pub mod control;
 pub mod error;

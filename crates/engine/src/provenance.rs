@@ -8,6 +8,7 @@ use orrery_model::Species;
 use orrery_simd::InstructionSet;
 
 use crate::case::Case;
+use crate::clean::clean_line;
 use crate::input_files::InputHashes;
 
 /// Version of the program.
@@ -57,7 +58,12 @@ pub fn run_provenance(
     ];
     // Another strategy gives other last bits.
     texts.extend(strategy.map(|strategy| ("strategy", strategy)));
-    Ok(texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect())
+    // All texts but the case are lines of `provenance.txt`. Names of files may contain anything.
+    let clean = |name: &str, text: String| match name {
+        "case" => text,
+        _ => clean_line(&text).into_owned(),
+    };
+    Ok(texts.into_iter().map(|(name, text)| (name.to_owned(), clean(name, text))).collect())
 }
 
 fn case_hash_text(resolved: &str) -> String {
@@ -78,9 +84,11 @@ pub(crate) fn known_hash(path: &Path, read: Option<&InputHashes>) -> Result<Stri
 /// from it.
 pub fn recorded_input_hash<'a>(inputs: &'a str, path: &Path) -> Option<&'a str> {
     let path = path.display().to_string();
+    let path = clean_line(&path);
     let mut files =
         inputs.strip_prefix("blake3:")?.split("; blake3:").filter_map(|text| text.split_once(' '));
-    files.find(|(_, recorded)| *recorded == path).map(|(hash, _)| hash)
+    // Earlier versions recorded the path as it is.
+    files.find(|(_, recorded)| clean_line(recorded) == path).map(|(hash, _)| hash)
 }
 
 /// Replaces the case in the provenance of a run that is extended.
@@ -118,5 +126,14 @@ mod tests {
         assert_eq!([hash_of("/data/a b.xyz"), hash_of("/data/c.npy")], [Some("aa11"), Some("bb22")]);
         assert_eq!(hash_of("/data/d.npy"), None);
         assert_eq!(recorded_input_hash("blake3:cc33 case", Path::new("/data/c.npy")), None);
+    }
+
+    #[test]
+    fn the_hash_of_a_file_with_control_characters_is_found() {
+        let path = Path::new("/data/a\nprogram: evil\u{1b}[31m.xyz");
+        // As it is written, and as earlier versions wrote it.
+        for recorded in ["/data/a\\nprogram: evil\\u001b[31m.xyz", "/data/a\nprogram: evil\u{1b}[31m.xyz"] {
+            assert_eq!(recorded_input_hash(&format!("blake3:aa11 {recorded}"), path), Some("aa11"));
+        }
     }
 }
