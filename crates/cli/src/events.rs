@@ -1,7 +1,5 @@
 //! Messages about the events of a run.
 
-use std::path::Path;
-
 use orrery_engine::System;
 use orrery_engine::case::{Case, OnDrift, available_memory};
 use orrery_engine::control::RunEvent;
@@ -99,14 +97,10 @@ fn warning_text(event: &RunEvent<'_>) -> Option<String> {
         RunEvent::InputChanged { path, is_resumed: false } => {
             format!("{} has changed since the run that is replaced started from it", path.display())
         }
-        RunEvent::OutputRestarted(path) => {
-            let mut old = path.as_os_str().to_owned();
-            old.push(".changed");
-            match Path::new(&old).exists() {
-                true => format!("{}: restarted; the old file is kept as .changed", path.display()),
-                false => format!("{}: restarted", path.display()),
-            }
+        RunEvent::OutputRestarted { path, kept: Some(kept) } => {
+            format!("{}: restarted; the old file is kept as {}", path.display(), kept.display())
         }
+        RunEvent::OutputRestarted { path, kept: None } => format!("{}: restarted", path.display()),
         RunEvent::OutputFailed(error) => error.to_string(),
         RunEvent::NoFfmpeg => "ffmpeg is not in PATH: the run writes animation.gif and no animation.mp4; \
                                install ffmpeg, or set image.animation = \"gif\""

@@ -243,9 +243,13 @@ pub enum RunEvent<'a> {
     },
     /// An output failed that is not needed to resume the run, such as a plot.
     OutputFailed(&'a EngineError),
-    /// An output file that was changed since the checkpoint is restarted. The changed file is kept
-    /// with the suffix `.changed`.
-    OutputRestarted(&'a Path),
+    /// An output file that was changed since the checkpoint is restarted.
+    OutputRestarted {
+        /// Path of the file.
+        path: &'a Path,
+        /// New name of the changed file, such as `conserved.csv.changed`. `None` if it was removed.
+        kept: Option<&'a Path>,
+    },
     /// The storage failed. The run waits and tries again.
     WaitingForStorage {
         /// The error.

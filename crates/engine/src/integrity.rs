@@ -4,19 +4,21 @@
 //! manifest has length and hash of all other files. A resumed run writes all files after the
 //! checkpoint again, so only `orrery check` of a finished run compares them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use orrery_io::{
     Fault, FileProblem, FileRecord, IoError, Limits, MANIFEST_FILE, ManifestContent, Mark, read_checkpoint,
     read_manifest,
 };
+use orrery_model::format_count;
 use rayon::prelude::*;
 
 use crate::checkpoint::{self, LoadedCheckpoint};
-use crate::control::RunEvent;
+use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
-use crate::folder::{CASE, CHECKPOINTS, PROVENANCE};
+use crate::folder::{CASE, CHECKPOINTS, IMAGES, PROVENANCE, SNAPSHOTS};
 use crate::observers;
 use crate::system::{PLOTS, RESULTS, TRAJECTORIES};
 
@@ -41,6 +43,9 @@ pub struct FolderCheck {
     pub checkpoints: usize,
     /// Files that differ, in the order of their names.
     pub differences: Vec<FileDifference>,
+    /// Number of snapshots and images that cannot be compared, because the manifest has no line of
+    /// them.
+    pub unlisted: usize,
     /// Remarks that are not differences, one line each.
     pub notes: Vec<String>,
 }
@@ -75,11 +80,14 @@ fn is_replaced_later(name: &str) -> bool {
 /// Compares the files of a manifest that are `wanted`. At most `most_bytes` are read, those of the
 /// last names first: the newest snapshots. Files that are only listed after the checkpoint are not
 /// compared.
+///
+/// As soon as `is_stopped` returns true, only lengths are compared.
 fn compare_files(
     folder: &Path,
     content: &ManifestContent,
     is_finished: bool,
     most_bytes: u64,
+    is_stopped: &(dyn Fn() -> bool + Sync),
     wanted: impl Fn(&str) -> bool,
 ) -> Comparison {
     let mut records: BTreeMap<&str, Vec<&FileRecord>> =
@@ -108,7 +116,10 @@ fn compare_files(
         let path = folder.join(name);
         let differs = |record: &&FileRecord| {
             let length = record.compare_length(&path, !is_finished);
-            length.and_then(|()| if *is_read { record.compare_content(&path) } else { Ok(()) })
+            length.and_then(|()| match *is_read && !is_stopped() {
+                true => record.compare_content(&path, is_stopped).map(drop),
+                false => Ok(()),
+            })
         };
         let problem = differs(&records[0]).err()?;
         // A run that was killed may have written the file again after the checkpoint.
@@ -191,6 +202,8 @@ pub fn check_folder(folder: &Path, limits: &Limits) -> Result<FolderCheck, Engin
         }
     }
     let mut files = growing.len();
+    let mut unlisted: Vec<PathBuf> =
+        [SNAPSHOTS, IMAGES].iter().flat_map(|series| series.list_files(folder)).collect();
     let manifest = observers.manifest().map(|mark| read_manifest(folder, mark, limits));
     match manifest {
         None => notes.push(format!(
@@ -199,10 +212,20 @@ pub fn check_folder(folder: &Path, limits: &Limits) -> Result<FolderCheck, Engin
         )),
         Some(Err(error)) => add(folder.join(MANIFEST_FILE), manifest_problem(&error)),
         Some(Ok(mut content)) => {
+            let later = content.later.iter().map(|(name, _)| name);
+            let listed: BTreeSet<&String> = content.covered.keys().chain(later).collect();
+            unlisted.retain(|path| !name_in(folder, path).is_some_and(|name| listed.contains(&name)));
+            if !unlisted.is_empty() {
+                notes.push(format!(
+                    "{}: {} in snapshots and images without a line in the manifest, not checked",
+                    folder.display(),
+                    format_count(unlisted.len() as u64, "file", "files")
+                ));
+            }
             if is_finished {
                 content.cover_later_files();
             }
-            let found = compare_files(folder, &content, is_finished, u64::MAX, |_| true);
+            let found = compare_files(folder, &content, is_finished, u64::MAX, &|| false, |_| true);
             files += found.files;
             bytes += found.bytes;
             for (name, problem) in found.different {
@@ -215,42 +238,79 @@ pub fn check_folder(folder: &Path, limits: &Limits) -> Result<FolderCheck, Engin
         }
     }
     differences.sort_by(|a, b| a.path.cmp(&b.path));
-    let (step, checkpoints) = (moment.step, checkpoints.len());
-    Ok(FolderCheck { step, is_finished, files, bytes, checkpoints, differences, notes })
+    let (step, checkpoints, unlisted) = (moment.step, checkpoints.len(), unlisted.len());
+    Ok(FolderCheck { step, is_finished, files, bytes, checkpoints, differences, unlisted, notes })
+}
+
+/// Returns the name of a file in the manifest of `folder`.
+fn name_in(folder: &Path, path: &Path) -> Option<String> {
+    let parts = path.strip_prefix(folder).ok()?.iter().map(|part| part.to_str());
+    Some(parts.collect::<Option<Vec<_>>>()?.join("/"))
+}
+
+/// Returns the error of a run that would append to a changed file.
+fn changed_file(path: PathBuf, problem: FileProblem) -> EngineError {
+    let what = match problem {
+        FileProblem::Missing => "removed",
+        FileProblem::NotAFile => "replaced by something that is not a file",
+        FileProblem::Empty { .. } | FileProblem::Truncated { .. } => "shortened",
+        FileProblem::Unreadable(fault @ Fault::System(_)) => {
+            return EngineError::Output(IoError { path, fault });
+        }
+        _ => "changed",
+    };
+    EngineError::Output(IoError { path, fault: Fault::Changed(what) })
 }
 
 /// Reports the files before a checkpoint that differ from the manifest. `state` is that of the
 /// checkpoint from which the run resumes.
+///
+/// A changed trajectory of an unfinished run is an error, because a frame after lost ones would
+/// hide the gap. With `restart_outputs` it is set aside.
 pub(crate) fn report_differences(
     folder: &Path,
     state: &observers::State,
-    is_finished: bool,
-    limits: &Limits,
+    (is_finished, restart_outputs): (bool, bool),
+    control: &Control,
     report: &mut dyn FnMut(RunEvent<'_>),
-) {
+) -> Result<(), EngineError> {
     let Some(mark) = state.manifest() else {
-        return report(RunEvent::NoManifest { folder });
+        report(RunEvent::NoManifest { folder });
+        return Ok(());
     };
-    let content = match read_manifest(folder, mark, limits) {
+    let content = match read_manifest(folder, mark, &control.limits) {
         Ok(content) => content,
         Err(error) => {
             let problem = manifest_problem(&error);
-            return report(RunEvent::FileDiffers { path: &error.path, problem: &problem });
+            report(RunEvent::FileDiffers { path: &error.path, problem: &problem });
+            return Ok(());
         }
     };
     // A resumed run writes its case again and compares it first.
     let wanted =
         |name: &str| ![CASE, PROVENANCE].contains(&name) && (is_finished || !is_replaced_later(name));
-    let found = compare_files(folder, &content, is_finished, RESUME_BYTES, wanted);
-    for (name, problem) in found.different.iter().take(RESUME_LINES) {
+    let is_stopped = || control.stop.load(Ordering::Relaxed);
+    let found = compare_files(folder, &content, is_finished, RESUME_BYTES, &is_stopped, wanted);
+    let is_continued = |name: &str| !is_finished && TRAJECTORIES.contains(&name);
+    let (continued, others): (Vec<_>, Vec<_>) =
+        found.different.into_iter().partition(|(name, _)| is_continued(name));
+    for (name, problem) in others.iter().take(RESUME_LINES) {
         let problem = format!("{problem}; it is not written again");
         report(RunEvent::FileDiffers { path: &folder.join(name), problem: &problem });
     }
-    if let Some(count) = found.different.len().checked_sub(RESUME_LINES).filter(|&count| count > 0) {
+    if let Some(count) = others.len().checked_sub(RESUME_LINES).filter(|&count| count > 0) {
         report(RunEvent::MoreFilesDiffer { folder, count });
     }
     let (count, bytes) = found.unread;
     if count > 0 {
         report(RunEvent::FilesNotRead { folder, count, bytes });
     }
+    for (name, problem) in continued {
+        let path = folder.join(name);
+        match restart_outputs {
+            true => observers::set_aside_changed(&path, report)?,
+            false => return Err(changed_file(path, problem)),
+        }
+    }
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! Files of a run that were changed: `check_folder` and a resumed run report each of them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use crate::common::{
-    CASES, assert_same, folder_content, output_to, remove_manifest, rewrite_header, table_of, temp_folder,
+    CASES, assert_same, fluid, folder_content, output_to, remove_manifest, rewrite_header, table_of,
+    temp_folder,
 };
 use orrery_engine::case::Case;
 use orrery_engine::control::{Control, RunEvent};
@@ -70,6 +72,11 @@ fn files_of_a_run_are_intact() {
             assert_eq!((found.is_finished, found.notes.len()), (step.is_none(), 0));
             assert!(found.files > 8 && found.bytes > 5000, "{found:?}");
         }
+        // A stop does not wait for plots. The resumed run draws them.
+        let is_plot = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "svg");
+        let plots_in =
+            |name: &str| folder_content(&dir.path().join(name)).into_keys().filter(is_plot).count();
+        assert!(plots_in("stopped") == 0 && plots_in("finished") > 0);
         assert_eq!(resumed(&dir.path().join("stopped")), []);
         assert_same(&dir.path().join("finished"), &dir.path().join("stopped"), "resumed");
         assert_eq!(checked(&dir.path().join("stopped")), []);
@@ -102,6 +109,18 @@ fn each_changed_file_is_reported() {
                 let [(found, problem)] = &checked(&folder)[..] else { panic!("{name}: {expected}") };
                 assert!(*found == name && problem.starts_with(&expected), "{name}: {problem}, {expected}");
             }
+            if name.starts_with("traj") {
+                let mut changed = bytes.clone();
+                changed[n / 2] ^= 1;
+                trajectory_is_restarted_on_request(&folder, &name, Some(&bytes[..n / 2]), "shortened");
+                restore(&folder, &before);
+                trajectory_is_restarted_on_request(&folder, &name, Some(&changed), "changed");
+                restore(&folder, &before);
+                trajectory_is_restarted_on_request(&folder, &name, Some(&[]), "shortened");
+                restore(&folder, &before);
+                trajectory_is_restarted_on_request(&folder, &name, None, "removed");
+                restore(&folder, &before);
+            }
             fs::remove_file(folder.join(&name)).unwrap();
             assert_eq!(checked(&folder), [(name.clone(), "missing".to_owned())]);
             if !name.starts_with("traj") {
@@ -109,13 +128,75 @@ fn each_changed_file_is_reported() {
                 let problem = format!("truncated to {} bytes, expected {n}; it is not written again", n / 2);
                 assert_eq!(resumed(&folder), [(name.clone(), problem)]);
             }
-            fs::remove_dir_all(&folder).unwrap();
-            for (path, bytes) in &before {
-                fs::create_dir_all(folder.join(path).parent().unwrap()).unwrap();
-                fs::write(folder.join(path), bytes).unwrap();
-            }
+            restore(&folder, &before);
         }
     }
+}
+
+/// Writes the files of a run again.
+fn restore(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) {
+    fs::remove_dir_all(folder).unwrap();
+    for (path, bytes) in files {
+        fs::create_dir_all(folder.join(path).parent().unwrap()).unwrap();
+        fs::write(folder.join(path), bytes).unwrap();
+    }
+}
+
+/// A run does not append to a trajectory that lost frames, because the file would then look whole.
+/// On request the file is set aside and started from scratch, and no earlier one is replaced.
+fn trajectory_is_restarted_on_request(folder: &Path, name: &str, damaged: Option<&[u8]>, what: &str) {
+    let path = folder.join(name);
+    match damaged {
+        Some(bytes) => fs::write(&path, bytes).unwrap(),
+        None => fs::remove_file(&path).unwrap(),
+    }
+    let before = folder_content(folder);
+    let resume_with = |restart_outputs| {
+        let mut restarted = Vec::new();
+        let request = Resume { folder, sets: &[], restart_outputs };
+        let outcome = resume(&request, &Control::default(), |event| {
+            if let RunEvent::OutputRestarted { path, kept } = event {
+                restarted.push((path.to_owned(), kept.map(Path::to_owned)));
+            }
+        });
+        (outcome.map(|summary| summary.step), restarted)
+    };
+    let error = resume_with(false).0.unwrap_err();
+    let expected = format!("{name}: it was {what} since the checkpoint; restore it, or use resume --force");
+    assert!(error.is_user_error() && error.to_string().contains(&expected), "{error}, expected {expected}");
+    assert_eq!(folder_content(folder), before, "{expected}: a refused resume changes nothing");
+
+    let kept = [".changed", ".changed-2"].map(|suffix| folder.join(format!("{name}{suffix}")));
+    fs::write(&kept[0], "an earlier file").unwrap();
+    let (step, restarted) = resume_with(true);
+    assert_eq!(step.unwrap(), 12);
+    assert_eq!(restarted, [(path, damaged.map(|_| kept[1].clone()))]);
+    assert_eq!(fs::read(&kept[0]).unwrap(), b"an earlier file");
+    assert_eq!(fs::read(&kept[1]).ok().as_deref(), damaged);
+    assert_eq!(checked(folder), []);
+}
+
+/// A GSD file that is not readable is set aside, too.
+#[test]
+fn a_gsd_trajectory_of_other_bytes_is_set_aside() {
+    let dir = temp_folder();
+    let folder = dir.path().join("run");
+    run_to(&fluid(&["output.format=gsd"]), &folder, Some(7));
+    let name = "trajectory.gsd";
+    let (length, files) = (fs::read(folder.join(name)).unwrap().len(), folder_content(&folder));
+    for (damaged, what) in [(vec![7; length], "changed"), (vec![7; 100], "shortened")] {
+        trajectory_is_restarted_on_request(&folder, name, Some(&damaged), what);
+        restore(&folder, &files);
+    }
+    // Without a manifest, the file is read only when it is continued.
+    for entry in fs::read_dir(folder.join("checkpoints")).unwrap() {
+        rewrite_header(&entry.unwrap().path(), remove_manifest);
+    }
+    fs::write(folder.join(name), [7; 1000]).unwrap();
+    let request = |restart_outputs| Resume { folder: &folder, sets: &[], restart_outputs };
+    assert!(resume(&request(false), &Control::default(), |_| {}).is_err());
+    assert_eq!(resume(&request(true), &Control::default(), |_| {}).unwrap().step, 12);
+    assert_eq!(fs::read(folder.join("trajectory.gsd.changed")).unwrap(), [7; 1000]);
 }
 
 /// Tables that grow, the animation and checkpoints are compared too.
@@ -187,6 +268,10 @@ fn a_changed_manifest_is_reported() {
         let expected = [(MANIFEST_FILE.to_owned(), expected)];
         assert_eq!(checked(&folder), expected);
         assert_eq!(resumed(&folder), expected);
-        assert_eq!(checked(&folder), []);
+        // The new manifest does not have the earlier snapshots and images.
+        let found = check_folder(&folder, &Limits::unbounded()).unwrap();
+        assert_eq!((found.differences.len(), found.unlisted), (0, 4));
+        let end = ": 4 files in snapshots and images without a line in the manifest, not checked";
+        assert!(found.notes.len() == 1 && found.notes[0].ends_with(end), "{:?}", found.notes);
     }
 }

@@ -332,7 +332,7 @@ fn a_changed_table_is_rejected_or_restarted() {
 
         let mut restarted = 0;
         let summary = resume_run(&folder, true, &Control::default(), |event| {
-            restarted += usize::from(matches!(event, RunEvent::OutputRestarted(_)))
+            restarted += usize::from(matches!(event, RunEvent::OutputRestarted { .. }))
         });
         assert_eq!((summary.unwrap().step, restarted), (12, 1));
         let rows = fs::read_to_string(&table).unwrap();
@@ -376,7 +376,7 @@ fn a_table_without_units_keeps_its_header() {
         let summary = run::resume(
             &Resume { folder: &parts, sets: &[], restart_outputs: false },
             &Control::default(),
-            |event| assert!(!matches!(event, RunEvent::OutputRestarted(_))),
+            |event| assert!(!matches!(event, RunEvent::OutputRestarted { .. })),
         );
         assert_eq!(summary.unwrap().step, 12);
     }

@@ -46,10 +46,16 @@ impl HashedFile {
     }
 
     /// Reads the rest of the file. Returns the hash of all bytes, in hexadecimal.
-    pub fn finish(mut self) -> io::Result<String> {
+    pub fn finish(self) -> io::Result<String> {
+        Ok(self.finish_unless(&|| false)?.unwrap_or_default())
+    }
+
+    /// Does the same. Returns `None` as soon as `is_stopped` returns true.
+    fn finish_unless(mut self, is_stopped: &dyn Fn() -> bool) -> io::Result<Option<String>> {
         loop {
             match self.fill_buf()?.len() {
-                0 => return Ok(self.hasher.finalize().to_hex().to_string()),
+                0 => return Ok(Some(self.hasher.finalize().to_hex().to_string())),
+                _ if is_stopped() => return Ok(None),
                 count => self.consume(count),
             }
         }
@@ -95,6 +101,11 @@ pub(crate) fn read_hashed<T>(
         Ok((value, file.finish()?))
     };
     read_all().map_err(|fault: Fault| fault.in_file(path))
+}
+
+/// Does the same as [`hash_file`]. Returns `None` as soon as `is_stopped` returns true.
+pub(crate) fn hash_file_unless(path: &Path, is_stopped: &dyn Fn() -> bool) -> Result<Option<String>, Fault> {
+    Ok(HashedFile::open(path)?.finish_unless(is_stopped)?)
 }
 
 /// Returns the BLAKE3 hash of a regular file, in hexadecimal.

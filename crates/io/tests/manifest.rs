@@ -40,7 +40,11 @@ fn problems(folder: &Path, mark: &Mark) -> Vec<(String, String)> {
     assert_eq!(content.covered.len(), 6);
     let problem = |(name, record): (&String, &orrery_io::FileRecord)| {
         let path = folder.join(name);
-        let found = record.compare_length(&path, false).and_then(|()| record.compare_content(&path));
+        let found =
+            record.compare_length(&path, false).and_then(|()| record.compare_content(&path, &|| false));
+        assert!(!matches!(found, Ok(false)));
+        let stopped = record.compare_content(&path, &|| true);
+        assert!(found.is_err() || matches!(stopped, Ok(false)), "{stopped:?}");
         found.err().map(|problem: FileProblem| (name.clone(), problem.to_string()))
     };
     content.covered.iter().filter_map(problem).collect()

@@ -31,7 +31,7 @@ pub fn check(arguments: &CheckArgs) -> Result<Ending, Failure> {
 }
 
 fn check_run(folder: &Path, limits: &Limits) -> Result<Ending, Failure> {
-    let FolderCheck { step, is_finished, files, bytes, checkpoints, differences, notes } =
+    let FolderCheck { step, is_finished, files, bytes, checkpoints, differences, unlisted, notes } =
         check_folder(folder, limits)?;
     for note in &notes {
         eprint_line!("note: {note}");
@@ -42,6 +42,7 @@ fn check_run(folder: &Path, limits: &Limits) -> Result<Ending, Failure> {
     let state = if is_finished { "finished" } else { "not finished" };
     let checkpoints = format_count(checkpoints as u64, "checkpoint", "checkpoints");
     let outcome = match differences.len() {
+        0 if unlisted > 0 => "the listed files are intact".to_owned(),
         0 => "intact".to_owned(),
         1 => "1 file differs".to_owned(),
         count => format!("{count} files differ"),

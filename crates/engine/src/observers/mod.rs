@@ -13,11 +13,13 @@ mod snapshots;
 mod structure;
 mod table;
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use orrery_io::{Block, MANIFEST_FILE, Manifest, Mark};
+use orrery_io::{Block, Fault, IoError, MANIFEST_FILE, Manifest, Mark};
 use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
@@ -143,7 +145,7 @@ pub(crate) fn reopen_manifest(
     let Some(mark) = &state.manifest else { return Ok(Manifest::start(folder)) };
     match Manifest::resume(folder, mark).map_err(EngineError::Output) {
         Err(error) if error.is_changed_file() => {
-            set_aside_changed(&folder.join(MANIFEST_FILE), report);
+            set_aside_changed(&folder.join(MANIFEST_FILE), report)?;
             Ok(Manifest::start(folder))
         }
         outcome => outcome,
@@ -219,12 +221,33 @@ fn is_earlier(earlier: f64, time: f64) -> bool {
     (0.0..=time * (1.0 + 1e-12)).contains(&earlier)
 }
 
-/// Renames a changed file to `NAME.changed`, so that a new one can be written and none is lost.
-fn set_aside_changed(path: &Path, report: &mut dyn FnMut(RunEvent<'_>)) {
-    let mut new_name = path.as_os_str().to_owned();
-    new_name.push(".changed");
-    let _ = std::fs::rename(path, new_name);
-    report(RunEvent::OutputRestarted(path));
+/// Renames a changed file, so that a new one can be written and none is lost. The new name is the
+/// first free one of `NAME.changed`, `NAME.changed-2` and so on. A file that was removed needs none.
+pub(crate) fn set_aside_changed(
+    path: &Path,
+    report: &mut dyn FnMut(RunEvent<'_>),
+) -> Result<(), EngineError> {
+    let failed = |error| EngineError::Output(IoError::from_system(path, error));
+    let mut number = 1;
+    let kept = loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".changed");
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        match fs::symlink_metadata(&name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => break PathBuf::from(name),
+            Err(error) => return Err(failed(error)),
+            Ok(_) => number += 1,
+        }
+    };
+    let kept = match fs::rename(path, &kept) {
+        Ok(()) => Some(kept),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(error)),
+    };
+    report(RunEvent::OutputRestarted { path, kept: kept.as_deref() });
+    Ok(())
 }
 
 /// Returns a pipeline with as many workers as the run has threads.
@@ -281,7 +304,7 @@ impl<'a> Observers<'a> {
     ) -> Result<Self, EngineError> {
         let table = match Table::resume(case, system, folder, &state.table) {
             Err(error) if restart_outputs && error.is_changed_file() => {
-                set_aside_changed(&folder.join(system.schema(&case.units).file), report);
+                set_aside_changed(&folder.join(system.schema(&case.units).file), report)?;
                 Table::restart(case, system, folder, &state.table)?
             }
             outcome => outcome?,
@@ -291,14 +314,13 @@ impl<'a> Observers<'a> {
         };
         let pictures = match resume_pictures(&mut blocks.clone(), false) {
             Err(error) if restart_outputs && error.is_changed_file() => {
-                set_aside_changed(&folder.join(ANIMATION), report);
+                set_aside_changed(&folder.join(ANIMATION), report)?;
                 resume_pictures(blocks, true)?
             }
             outcome => outcome?,
         };
         let structure = structure::Structure::resume(case, system, folder, state.structure.as_ref(), blocks)?;
         let snapshots = snapshots::Snapshots::create(case, folder, provenance, state.snapshots)?;
-        snapshots.remove_later_frames(state.last_observed[1])?;
         if state.manifest.is_none() {
             for missing in [snapshots.missing_files(), pictures.missing_files()] {
                 if let Some(path) = missing.first() {
@@ -327,6 +349,23 @@ impl<'a> Observers<'a> {
             manifest,
             read_times: [Duration::ZERO; BUILT_IN + 1],
         })
+    }
+
+    /// Removes the frames of a trajectory that were written after `state`. A file that is not a
+    /// trajectory of this program is an error. With `restart_outputs` it is set aside, and `report`
+    /// is called.
+    pub fn remove_later_frames(
+        &self,
+        state: &State,
+        restart_outputs: bool,
+        report: &mut dyn FnMut(RunEvent<'_>),
+    ) -> Result<(), EngineError> {
+        match self.snapshots.remove_later_frames(state.last_observed[1]) {
+            Err(EngineError::Output(IoError { path, fault: Fault::Malformed { .. } })) if restart_outputs => {
+                set_aside_changed(&path, report)
+            }
+            outcome => outcome,
+        }
     }
 
     /// Adds an observer of the caller to a run that is at `time`.

@@ -123,7 +123,8 @@ impl<'a> Run<'a> {
         let selected = device_for_resume(&loaded, control)?;
         let is_finished = loaded.simulation.is_finished();
         let report = reporter.report_fn();
-        integrity::report_differences(folder, &loaded.observers, is_finished, &control.limits, report);
+        let mode = (is_finished, resume.restart_outputs);
+        integrity::report_differences(folder, &loaded.observers, mode, control, report)?;
         loaded.rename_damaged();
         folder::remove_unfinished_files(folder);
         if !lock.is_enforced() {
@@ -184,8 +185,11 @@ impl<'a> Run<'a> {
             manifest.create_file().map_err(EngineError::Output)?;
             let saved = (&observers, &mut blocks.clone(), manifest);
             let (restart, report) = (resume.restart_outputs, reporter.report_fn());
-            let observers = Observers::resume(&case, system, folder, &provenance, saved, restart, report)?;
-            Ok((observers, checkpoints))
+            let resumed = Observers::resume(&case, system, folder, &provenance, saved, restart, report)?;
+            if !is_finished {
+                resumed.remove_later_frames(&observers, restart, reporter.report_fn())?;
+            }
+            Ok((resumed, checkpoints))
         })?;
         reporter.report(RunEvent::Ready { case: &case, folder, system });
         if film::lacks_ffmpeg(&case) {

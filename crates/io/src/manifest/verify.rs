@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::content::{FileRecord, Part};
-use crate::error::{Fault, IoError};
+use crate::error::Fault;
 use crate::fluid;
-use crate::hashed::hash_file;
+use crate::hashed::hash_file_unless;
 use crate::regular::open_input;
 use crate::text::byte_count;
 
@@ -68,12 +68,6 @@ impl fmt::Display for FileProblem {
     }
 }
 
-impl From<IoError> for FileProblem {
-    fn from(error: IoError) -> Self {
-        Self::Unreadable(error.fault)
-    }
-}
-
 impl FileRecord {
     /// Compares the length of the file at `path`. A trajectory that `may_grow` may have more
     /// frames.
@@ -98,43 +92,67 @@ impl FileRecord {
     }
 
     /// Compares the content of the file at `path`, which has the recorded length. This reads the
-    /// file.
-    pub fn compare_content(&self, path: &Path) -> Result<(), FileProblem> {
+    /// file. Returns false if `is_stopped` returned true before all of it was read.
+    pub fn compare_content(&self, path: &Path, is_stopped: &dyn Fn() -> bool) -> Result<bool, FileProblem> {
         let changed = |frame| Err(FileProblem::Changed { frame });
         match self.parts.as_slice() {
-            [whole] if !self.is_trajectory => match hash_file(path)? == whole.hash {
-                true => Ok(()),
-                false => changed(None),
-            },
-            parts => match first_changed_frame(path, parts)? {
-                None => Ok(()),
-                frame => changed(frame),
-            },
+            [whole] if !self.is_trajectory => {
+                match hash_file_unless(path, is_stopped).map_err(FileProblem::Unreadable)? {
+                    None => Ok(false),
+                    Some(hash) if hash == whole.hash => Ok(true),
+                    Some(_) => changed(None),
+                }
+            }
+            parts => {
+                let found = hash_frames(path, parts, is_stopped).map_err(FileProblem::Unreadable)?;
+                let Some(found) = found else { return Ok(false) };
+                match first_changed_frame(parts, &found) {
+                    None => Ok(true),
+                    frame => changed(frame),
+                }
+            }
         }
     }
 }
 
-fn first_changed_frame(path: &Path, parts: &[Part]) -> Result<Option<usize>, FileProblem> {
-    let hash_frames = || match fluid::is_gsd(path)? {
-        true => fluid::hash_gsd_frames(path, parts.len()),
-        false => hash_ranges(path, parts),
-    };
-    let found = hash_frames().map_err(|fault: Fault| FileProblem::Unreadable(fault))?;
-    let is_same = |(part, (start, length, hash)): (&Part, &(u64, u64, blake3::Hash))| {
+/// First byte, length and hash of a frame.
+type HashedFrame = (u64, u64, blake3::Hash);
+
+/// Hashes the frames of a trajectory. Returns `None` as soon as `is_stopped` returns true.
+fn hash_frames(
+    path: &Path,
+    parts: &[Part],
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Option<Vec<HashedFrame>>, Fault> {
+    match fluid::is_gsd(path)? {
+        true => fluid::hash_gsd_frames(path, parts.len(), is_stopped),
+        false => hash_ranges(path, parts, is_stopped),
+    }
+}
+
+fn first_changed_frame(parts: &[Part], found: &[HashedFrame]) -> Option<usize> {
+    let is_same = |(part, (start, length, hash)): (&Part, &HashedFrame)| {
         (part.start, part.length) == (*start, *length) && hash.to_hex().as_str() == part.hash
     };
-    let same = parts.iter().zip(&found).take_while(|pair| is_same(*pair)).count();
-    Ok((same < parts.len()).then_some(same))
+    let same = parts.iter().zip(found).take_while(|pair| is_same(*pair)).count();
+    (same < parts.len()).then_some(same)
 }
 
 /// Returns start, length and hash of the bytes of each part.
-fn hash_ranges(path: &Path, parts: &[Part]) -> Result<Vec<(u64, u64, blake3::Hash)>, Fault> {
+fn hash_ranges(
+    path: &Path,
+    parts: &[Part],
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Option<Vec<HashedFrame>>, Fault> {
     let (mut file, _) = open_input(path)?;
     let hash = |part: &Part| {
+        if is_stopped() {
+            return Ok(None);
+        }
         file.seek(SeekFrom::Start(part.start))?;
         let mut hasher = blake3::Hasher::new();
         io::copy(&mut (&mut file).take(part.length), &mut hasher)?;
-        Ok((part.start, part.length, hasher.finalize()))
+        Ok(Some((part.start, part.length, hasher.finalize())))
     };
     parts.iter().map(hash).collect()
 }

@@ -49,15 +49,22 @@ pub(in crate::fluid) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<()
 }
 
 /// Returns first byte, length and hash of the first `count` frames. The hash of a frame is that of
-/// its entries and its data.
-pub(crate) fn hash_frames(path: &Path, count: usize) -> Result<Vec<(u64, u64, blake3::Hash)>, Fault> {
+/// its entries and its data. Returns `None` as soon as `is_stopped` returns true.
+pub(crate) fn hash_frames(
+    path: &Path,
+    count: usize,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Option<Vec<(u64, u64, blake3::Hash)>>, Fault> {
     let Appender { mut file, entries, .. } = Appender::open(TrajectoryFile::open_read_only(path)?)?;
     let frames = entries.chunk_by(|a, b| a.frame == b.frame).take(count);
     let hash = |frame: &[Entry]| {
+        if is_stopped() {
+            return Ok(None);
+        }
         let mut hasher = blake3::Hasher::new();
         let (start, end) = hash_entries(frame, &mut hasher);
         file.hash_range(start, end, &mut hasher)?;
-        Ok((start, end.saturating_sub(start), hasher.finalize()))
+        Ok(Some((start, end.saturating_sub(start), hasher.finalize())))
     };
     frames.map(hash).collect()
 }
