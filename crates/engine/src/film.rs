@@ -14,14 +14,18 @@ pub(crate) fn lacks_ffmpeg(case: &Case) -> bool {
 }
 
 /// Writes the film of a finished run, if the case asks for it and ffmpeg is installed. Returns true
-/// if it did.
-pub(crate) fn write_film(case: &Case, folder: &Path) -> Result<bool, EngineError> {
+/// if it did. As soon as `is_stopped` returns true, ffmpeg is ended, which is an error.
+pub(crate) fn write_film(
+    case: &Case,
+    folder: &Path,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<bool, EngineError> {
     if case.image.animation != AnimationFormat::Mp4 {
         return Ok(false);
     }
     let Some(ffmpeg) = find_ffmpeg() else { return Ok(false) };
     let frames = IMAGES.list_files(folder).len();
     let pattern = format!("{}/{}%04d.png", IMAGES.folder, IMAGES.prefix);
-    write_mp4(&ffmpeg, folder, &pattern, frames, case.image.frames_per_second, FILM)?;
+    write_mp4(&ffmpeg, folder, &pattern, frames, case.image.frames_per_second, FILM, is_stopped)?;
     Ok(true)
 }

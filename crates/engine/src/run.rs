@@ -8,6 +8,7 @@ mod setup;
 mod time_loop;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -292,8 +293,10 @@ impl<'a> Run<'a> {
             self.reporter.control().ranks.give_up_after(error);
         }
         let finished = match outcome {
-            // No time is left to draw the plots. The resumed run will draw them.
+            // No time is left to draw the plots, and all other files are written. The resumed run
+            // will draw them.
             Ok(Some((StopReason::WallTime, _))) => Ok(()),
+            Ok(Some((StopReason::Requested, _))) => self.observers.finish_added(),
             // After an error too: the output up to the error is useful. The first error is returned
             // below.
             _ => {
@@ -321,7 +324,8 @@ impl<'a> Run<'a> {
         }
         if stopped.is_none() {
             // The run is complete without the film, and its images exist.
-            let written = film::write_film(&self.case, &self.folder).and_then(|is_written| {
+            let is_stopped = || self.reporter.control().stop.load(Ordering::Relaxed);
+            let written = film::write_film(&self.case, &self.folder, &is_stopped).and_then(|is_written| {
                 if is_written { self.observers.list_existing_file(FILM) } else { Ok(()) }
             });
             if let Err(error) = written {

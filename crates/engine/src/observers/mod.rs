@@ -550,6 +550,11 @@ impl<'a> Observers<'a> {
         if let Some(structure) = &mut self.structure {
             structure.finish()?;
         }
+        self.finish_added()
+    }
+
+    /// Calls [`Observer::finish`] of the observers of the caller.
+    pub fn finish_added(&mut self) -> Result<(), EngineError> {
         self.added.iter_mut().try_for_each(|observer| observer.finish())
     }
 }
