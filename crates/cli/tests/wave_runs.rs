@@ -3,7 +3,7 @@
 use orrery_io::{Limits, read_model_segy, read_seismograms_segy, read_volume_npy, read_volume_vti};
 use serde_json::Value;
 
-use crate::common::{TestDir, error_of};
+use crate::common::{TestDir, error_of, text};
 
 /// Two shots with two receivers each. Both have 20 steps.
 const SHOTS: &str = r#"
@@ -139,17 +139,105 @@ fn a_replaced_survey_keeps_no_shot_of_the_old_one() {
     assert!(error_of(&dir, &run("third.toml")).starts_with("survey/shot-7: the directory contains a run"));
 
     dir.stdout_of(&[&run("other.toml")[..], &["--force"]].concat());
-    assert_eq!(dir.list("survey"), ["shot-11", "shot-7", "shot-9", "survey.toml"]);
+    assert_eq!(dir.list("survey"), [".lock", "shot-11", "shot-7", "shot-9", "survey.toml"]);
     assert_eq!(dir.list("survey/shot-9"), [".lock", "notes.txt"]);
     std::fs::remove_file(dir.path("survey/shot-9/notes.txt")).unwrap();
     dir.stdout_of(&[&run("third.toml")[..], &["--force"]].concat());
-    assert_eq!(dir.list("survey"), ["shot-1", "shot-2", "shot-9", "survey.toml"]);
+    assert_eq!(dir.list("survey"), [".lock", "shot-1", "shot-2", "shot-9", "survey.toml"]);
     // A single run in the folder is replaced as well.
     dir.run("line.toml", "one", &["wave.shot=9"]);
     let run = ["run", "line.toml", "--device", "cpu", "--quiet", "--out", "one"];
     assert!(error_of(&dir, &run).starts_with("one: the directory contains a run"));
     dir.stdout_of(&[&run[..], &["--force"]].concat());
-    assert_eq!(dir.list("one"), ["shot-7", "shot-9", "survey.toml"]);
+    assert_eq!(dir.list("one"), [".lock", "shot-7", "shot-9", "survey.toml"]);
+}
+
+/// `--force` costs no shot of the earlier survey if the new one cannot start.
+#[test]
+fn a_refused_survey_removes_no_shot() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    let run = ["run", "line.toml", "--device", "cpu", "--quiet", "--out", "survey"];
+    dir.stdout_of(&run);
+    let before = dir.content();
+    let force = [&run[..], &["--force"]].concat();
+
+    let lock_of = |folder: &str| {
+        let lock = std::fs::File::open(dir.path(folder).join(".lock")).unwrap();
+        lock.try_lock().unwrap();
+        lock
+    };
+    for (folder, command) in [
+        ("survey/shot-9", &force),
+        ("survey", &force),
+        ("survey", &["resume", "survey"].to_vec()),
+        ("survey", &[&run[..], &["--resume", "--set", "time.end=30 ms"]].concat()),
+    ] {
+        let lock = lock_of(folder);
+        let error = error_of(&dir, command);
+        assert!(error.starts_with(&format!("{folder}: another run")), "{error}");
+        assert!(dir.content() == before, "{command:?}: a file has changed");
+        drop(lock);
+    }
+
+    let error = error_of(&dir, &[&force[..], &["--max-memory", "100KiB"]].concat());
+    assert!(error.contains("of memory"), "{error}");
+    assert!(dir.content() == before, "a file has changed");
+    dir.stdout_of(&force);
+}
+
+#[test]
+fn lost_shots_and_a_changed_case_of_a_survey_are_found() {
+    let dir = TestDir::new();
+    dir.write("line.toml", SHOTS);
+    dir.run("line.toml", "survey", &["image.animation=none", "output.plots=false"]);
+    let check = || {
+        let output = dir.orrery(&["check", "survey"]);
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (status, stdout, stderr) = check();
+    assert_eq!(
+        (status, stderr.as_str(), stdout.matches("): intact\n").count()),
+        (Some(0), "", 2),
+        "{stdout}"
+    );
+
+    let case = dir.text("survey/survey.toml");
+    let edited = case.replacen("velocity = \"1500 m/s\"", "velocity = \"1600 m/s\"", 1);
+    assert!(edited != case, "{case}");
+    dir.write("survey/survey.toml", &edited);
+    let (status, stdout, _) = check();
+    assert_eq!((status, stdout.lines().count()), (Some(1), 3), "{stdout}");
+    let expected = "survey/survey.toml: changed: it has wave.velocity = \"1600 m/s\", but the run of shot 7 has \
+                    wave.velocity = \"1500 m/s\"";
+    assert!(stdout.lines().any(|line| line == expected), "{stdout}");
+    // All shots are compared before the first one is resumed.
+    std::fs::remove_dir_all(dir.path("survey/shot-7")).unwrap();
+    let before = dir.content();
+    let error = error_of(&dir, &["resume", "survey", "--quiet"]);
+    assert!(error.starts_with("survey/shot-9: the run has wave.velocity"), "{error}");
+    assert!(dir.content() == before, "a file has changed");
+    dir.write("survey/survey.toml", "");
+    let (status, stdout, _) = check();
+    assert!(status == Some(1) && stdout.starts_with("survey/survey.toml:"), "{stdout}");
+    assert!(stdout.contains("survey/shot-9: step 20"), "{stdout}");
+
+    dir.write("survey/survey.toml", &case);
+    let lost = "survey/shot-7: no run in it: it was not started, or it was removed\n";
+    let (status, stdout, _) = check();
+    assert!(status == Some(1) && stdout.starts_with(lost), "{stdout}");
+    assert!(stdout.contains("survey/shot-9: step 20"), "{stdout}");
+    // An error in one shot does not hide the others.
+    dir.stdout_of(&["run", "line.toml", "--quiet", "--set", "wave.shot=7", "--out", "survey/shot-7"]);
+    std::fs::remove_dir_all(dir.path("survey/shot-7/checkpoints")).unwrap();
+    let (status, stdout, _) = check();
+    assert!(status == Some(1) && stdout.starts_with("survey/shot-7: no checkpoint in it"), "{stdout}");
+    assert!(stdout.contains("survey/shot-9: step 20"), "{stdout}");
+    for shot in [7, 9] {
+        std::fs::remove_file(dir.path(&format!("survey/shot-{shot}/provenance.txt"))).unwrap();
+    }
+    let (status, stdout, _) = check();
+    assert_eq!((status, stdout.matches(": no run in it").count()), (Some(1), 2), "{stdout}");
 }
 
 #[test]

@@ -171,15 +171,24 @@ impl Output {
         }
     }
 
-    /// Creates and locks the folder, and removes the files of an earlier run. Other files stay.
+    /// Creates and locks the folder, and checks that a run can write to it. Removes nothing.
     /// `ignores_claims` is that of [`lock_folder`].
-    pub(crate) fn lock_and_clear(&self, ignores_claims: bool) -> Result<Lock, EngineError> {
-        let folder = &self.folder;
-        make_folder(folder).map_err(|e| folder_error(folder, e))?;
-        let lock = lock_folder(folder, ignores_claims)?;
+    pub(crate) fn lock(&self, ignores_claims: bool) -> Result<Lock, EngineError> {
+        let lock = create_and_lock(&self.folder, ignores_claims)?;
         // Another run may have used the folder since the first check.
+        self.check_locked()?;
+        Ok(lock)
+    }
+
+    /// Checks that a run can write to the folder, which is locked.
+    pub(crate) fn check_locked(&self) -> Result<(), EngineError> {
         self.check_usable()?;
-        check_writable(folder)?;
+        check_writable(&self.folder)
+    }
+
+    /// Removes the files of an earlier run. Other files stay. The folder is locked and was checked.
+    pub(crate) fn clear(&self) -> Result<(), EngineError> {
+        let folder = &self.folder;
         // The removal may be interrupted. The remaining files must then still be recognised as a
         // run that was being replaced, and a checkpoint must not remain without the files that it
         // needs.
@@ -195,17 +204,25 @@ impl Output {
         let files: Vec<_> = run_files().map(|name| folder.join(name)).collect();
         remove_files(&files).map_err(EngineError::Output)?;
         remove_unfinished_files(folder);
-        Ok(lock)
+        Ok(())
     }
 }
 
+/// Creates a folder and locks it.
+pub(crate) fn create_and_lock(folder: &Path, ignores_claims: bool) -> Result<Lock, EngineError> {
+    make_folder(folder).map_err(|e| folder_error(folder, e))?;
+    lock_folder(folder, ignores_claims)
+}
+
 /// Removes the last files of a run that was cleared, and its folders where they are empty. The
-/// folder is then no longer that of a run.
-pub(crate) fn forget_run(folder: &Path, lock: Lock) -> Result<(), EngineError> {
+/// folder is then no longer that of a run. It is removed if it is empty, unless `lock` is `None`:
+/// then the caller keeps its lock.
+pub(crate) fn forget_run(folder: &Path, lock: Option<Lock>) -> Result<(), EngineError> {
     remove_files(&[folder.join(PROVENANCE)]).map_err(EngineError::Output)?;
     for series in SERIES {
         let _ = fs::remove_dir(folder.join(series.folder));
     }
+    let Some(lock) = lock else { return Ok(()) };
     drop(lock);
     // The lock stays where files of the user stay.
     let is_empty = fs::read_dir(folder)

@@ -65,24 +65,41 @@ fn provenance_text(provenance: &[(String, String)]) -> String {
 /// error. For other edits the difference is returned, for a warning: a kill during a resume with
 /// new settings can leave the file older than the checkpoint.
 pub fn check_case_file(folder: &Path, run: &Case, case: &Case) -> Result<Option<Difference>, EngineError> {
+    // A resumed run writes a missing file again.
+    let Some(edited) = read_case_file(folder)? else { return Ok(None) };
+    match fixed_difference(run, &edited) {
+        Some(Difference { found, given }) => {
+            Err(EngineError::EditedCaseFile { path: folder.join(CASE), found, given })
+        }
+        // An unchanged file differs from the settings that are new in this process.
+        None => Ok(first_difference(run, &edited).and_then(|_| first_difference(case, &edited))),
+    }
+}
+
+/// Reads `case.toml` in the folder of a run. Returns `None` if it is missing.
+pub fn read_case_file(folder: &Path) -> Result<Option<Case>, EngineError> {
     let path = folder.join(CASE);
     let text = match read_small_text(&path, MAX_TEXT_BYTES) {
         Ok(text) => text,
-        // A resumed run writes a missing file again.
         Err(e) if e.system_cause().is_some_and(|cause| cause.kind() == ErrorKind::NotFound) => {
             return Ok(None);
         }
         Err(e) => return Err(EngineError::Input(e)),
     };
-    let edited = match Case::load_from_checkpoint(&text, &path.display().to_string(), &[]) {
-        Ok(edited) => edited,
-        Err(error) => return Err(EngineError::UnreadableCaseFile { path, error }),
-    };
-    match fixed_difference(run, &edited) {
-        Some(Difference { found, given }) => Err(EngineError::EditedCaseFile { path, found, given }),
-        // An unchanged file differs from the settings that are new in this process.
-        None => Ok(first_difference(run, &edited).and_then(|_| first_difference(case, &edited))),
+    match Case::load_from_checkpoint(&text, &path.display().to_string(), &[]) {
+        Ok(case) => Ok(Some(case)),
+        Err(error) => Err(EngineError::UnreadableCaseFile { path, error }),
     }
+}
+
+/// Returns the case `given` for a comparison with that of a run: with absolute paths, and with what
+/// a run adds to its case.
+pub fn comparable_case(given: &Case, run: &Case) -> Case {
+    let mut case = given.with_absolute_paths();
+    // Without `time.start`, the run started at the time of its file.
+    case.time.start = case.time.start.or(run.time.start);
+    case.keep_time_dispersion_of(run);
+    case
 }
 
 /// First key in which two cases of a run differ, each with its value, such as `time.step = 0.1`.

@@ -10,8 +10,8 @@ use orrery_io::{Fault, IoError, is_link, read_small_text, write_file_atomically}
 
 use crate::case::{Case, CaseError, CaseSource};
 use crate::error::EngineError;
-use crate::folder::{MAX_TEXT_BYTES, Output, Replace, contains_run, forget_run};
-use crate::identity::{Difference, fixed_difference};
+use crate::folder::{Lock, MAX_TEXT_BYTES, Output, Replace, contains_run, create_and_lock, forget_run};
+use crate::identity::{Difference, comparable_case, fixed_difference, read_case_file};
 
 /// Case of all shots, in the folder of a survey.
 pub const SURVEY_FILE: &str = "survey.toml";
@@ -68,13 +68,36 @@ pub fn check_no_links(folder: &Path, shots: &[u64]) -> Result<(), EngineError> {
     }
 }
 
-/// Removes the runs of an earlier survey, also of shots that the new one does not have.
-/// `ignores_claims` is that of [`Control`](crate::control::Control).
-pub fn clear(folder: &Path, ignores_claims: bool) -> Result<(), EngineError> {
-    let own = Some(folder.to_owned()).filter(|folder| contains_run(folder));
-    for path in own.into_iter().chain(list_shots(folder).into_iter().map(|(_, path)| path)) {
-        let lock = Output { folder: path.clone(), replace: Replace::Any }.lock_and_clear(ignores_claims)?;
-        forget_run(&path, lock)?;
+/// The right to start or resume a survey in its folder, until dropped. The runs of its shots have
+/// their own.
+pub struct SurveyLock {
+    _lock: Lock,
+}
+
+/// Creates the folder of a survey and locks it. `ignores_claims` is that of
+/// [`Control`](crate::control::Control).
+pub fn lock(folder: &Path, ignores_claims: bool) -> Result<SurveyLock, EngineError> {
+    Ok(SurveyLock { _lock: create_and_lock(folder, ignores_claims)? })
+}
+
+/// Removes the runs of an earlier survey, also of shots that the new one does not have. The caller
+/// has the lock of the folder. If another process uses one of the runs, none is removed.
+pub fn clear(folder: &Path, ignores_claims: bool, _lock: &SurveyLock) -> Result<(), EngineError> {
+    let output_of = |folder: &Path| Output { folder: folder.to_owned(), replace: Replace::Any };
+    let own = Some(output_of(folder)).filter(|output| contains_run(&output.folder));
+    own.iter().try_for_each(Output::check_locked)?;
+    let locked = |(_, path): (u64, PathBuf)| {
+        let output = output_of(&path);
+        Ok((output.lock(ignores_claims)?, output))
+    };
+    let shots = list_shots(folder).into_iter().map(locked).collect::<Result<Vec<_>, EngineError>>()?;
+    if let Some(output) = own {
+        output.clear()?;
+        forget_run(folder, None)?;
+    }
+    for (lock, output) in shots {
+        output.clear()?;
+        forget_run(&output.folder, Some(lock))?;
     }
     Ok(())
 }
@@ -104,8 +127,7 @@ pub fn resumed_source(folder: &Path, sets: &[String]) -> Result<CaseSource, Engi
     let recorded = load_text(folder, text.clone(), &[])?;
     let given = load_text(folder, text.clone(), sets)?;
     if given.wave().is_none_or(|wave| wave.shot.is_some()) {
-        let fault = Fault::malformed("case", "a case of one run", "a case of waves with several shots");
-        return Err(EngineError::Input(IoError { path: folder.join(SURVEY_FILE), fault }));
+        return Err(not_a_survey(folder));
     }
     match fixed_difference(&recorded, &given) {
         Some(Difference { found, given }) => {
@@ -113,6 +135,45 @@ pub fn resumed_source(folder: &Path, sets: &[String]) -> Result<CaseSource, Engi
         }
         None => Ok(source_of(folder, text)),
     }
+}
+
+/// Returns the case of each shot of the survey in `folder`, in ascending order, or `None` if the
+/// folder has no case of all shots. Reads no other file.
+pub fn recorded_shots(folder: &Path) -> Result<Option<Vec<(u64, Case)>>, EngineError> {
+    let Some(text) = read_text(folder)? else { return Ok(None) };
+    let label = folder.join(SURVEY_FILE).display().to_string();
+    let case = Case::load_from_checkpoint(&text, &label, &[])?;
+    let mut shots =
+        case.wave().filter(|wave| wave.shot.is_none()).ok_or_else(|| not_a_survey(folder))?.shots();
+    shots.sort_unstable();
+    let case_of = |shot: u64| {
+        let sets = [format!("wave.shot={shot}")];
+        Ok((shot, Case::load_from_checkpoint(&text, &label, &sets)?))
+    };
+    shots.into_iter().map(case_of).collect::<Result<_, EngineError>>().map(Some)
+}
+
+/// Compares `case` with that of the run in the folder `run`. Returns the first key that differs and
+/// that a resumed run cannot change, with the value in the run and in `case`.
+pub fn shot_difference(run: &Path, case: &Case) -> Result<Option<(String, String)>, EngineError> {
+    let Some(recorded) = read_case_file(run)? else { return Ok(None) };
+    let difference = fixed_difference(&recorded, &comparable_case(case, &recorded));
+    Ok(difference.map(|Difference { found, given }| (found, given)))
+}
+
+/// Checks that all shots that were started are runs of their case, before the first one is resumed.
+pub fn check_shots(runs: &[(Case, PathBuf)]) -> Result<(), EngineError> {
+    for (case, path) in runs.iter().filter(|(_, path)| contains_run(path)) {
+        if let Some((found, expected)) = shot_difference(path, case)? {
+            return Err(EngineError::CaseDiffers { path: path.clone(), found, expected });
+        }
+    }
+    Ok(())
+}
+
+fn not_a_survey(folder: &Path) -> EngineError {
+    let fault = Fault::malformed("case", "a case of one run", "a case of waves with several shots");
+    EngineError::Input(IoError { path: folder.join(SURVEY_FILE), fault })
 }
 
 fn read_text(folder: &Path) -> Result<Option<String>, EngineError> {

@@ -1,7 +1,10 @@
 //! `check`.
 
-use std::path::Path;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
+use orrery_engine::case::Case;
 use orrery_engine::integrity::{FolderCheck, check_folder};
 use orrery_engine::survey;
 use orrery_io::{Limits, format_bytes};
@@ -17,17 +20,61 @@ pub fn check(arguments: &CheckArgs) -> Result<Ending, Failure> {
     let limits = arguments.memory.limits();
     let mut ending = Ending::Done;
     for folder in &arguments.folders {
-        let runs = match survey::is_survey(folder) {
-            true => survey::list_shots(folder).into_iter().map(|(_, run)| run).collect(),
-            false => vec![folder.clone()],
+        let found = match survey::is_survey(folder) {
+            true => check_survey(folder, &limits),
+            false => check_run(folder, &limits)?,
         };
-        for run in runs {
-            if check_run(&run, &limits)? == Ending::Different {
-                ending = Ending::Different;
-            }
+        if found == Ending::Different {
+            ending = found;
         }
     }
     Ok(ending)
+}
+
+/// Checks all shots of a survey: those that its case has, and those that are there. An error in one
+/// of them does not keep the others from being checked.
+fn check_survey(folder: &Path, limits: &Limits) -> Ending {
+    let is_different = Cell::new(false);
+    let different = |line: String| {
+        print_line!("{line}");
+        is_different.set(true);
+    };
+    let recorded = survey::recorded_shots(folder).unwrap_or_else(|error| {
+        different(error.to_string());
+        Some(Vec::new())
+    });
+    if recorded.is_none() {
+        let (folder, name) = (folder.display(), survey::SURVEY_FILE);
+        eprint_line!("note: {folder}: no {name} in it, so shots that were removed are not found");
+    }
+    let found: BTreeMap<u64, PathBuf> = survey::list_shots(folder).into_iter().collect();
+    let recorded: BTreeMap<u64, Case> = recorded.into_iter().flatten().collect();
+    let mut is_case_compared = false;
+    let shots: BTreeSet<u64> = found.keys().chain(recorded.keys()).copied().collect();
+    for shot in shots {
+        let Some(run) = found.get(&shot) else {
+            let path = survey::shot_folder(folder, shot);
+            let reason = "no run in it: it was not started, or it was removed";
+            different(format!("{}: {reason}", path.display()));
+            continue;
+        };
+        match check_run(run, limits) {
+            Ok(Ending::Done) => {}
+            Ok(_) => is_different.set(true),
+            Err(error) => different(error.to_string()),
+        }
+        let Some(case) = recorded.get(&shot).filter(|_| !is_case_compared) else { continue };
+        // All shots have the same case, so one line says enough.
+        if let Ok(Some((in_run, in_survey))) = survey::shot_difference(run, case) {
+            is_case_compared = true;
+            let path = folder.join(survey::SURVEY_FILE);
+            different(format!(
+                "{}: changed: it has {in_survey}, but the run of shot {shot} has {in_run}",
+                path.display()
+            ));
+        }
+    }
+    if is_different.get() { Ending::Different } else { Ending::Done }
 }
 
 fn check_run(folder: &Path, limits: &Limits) -> Result<Ending, Failure> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, Summary};
-use orrery_engine::{run as engine_run, survey};
+use orrery_engine::survey::{self, SurveyLock};
+use orrery_engine::{System, run as engine_run};
 use orrery_io::Limits;
 use serde_json::{Value, json};
 
@@ -72,6 +73,32 @@ impl Runs {
         Ok(())
     }
 
+    /// Locks the folder of a survey, removes the earlier one if this one replaces it, and records
+    /// the case.
+    fn prepare_survey(
+        &self,
+        case: &Case,
+        folder: &Path,
+        start: Start,
+        control: &Control,
+    ) -> Result<SurveyLock, Failure> {
+        if let Start::New(Replace::Any) = start {
+            // A run that cannot start, for example for lack of memory, must not cost the earlier
+            // survey.
+            for (case, _) in &self.runs {
+                System::plan(case, control, &mut |_| ())?;
+            }
+        }
+        let lock = survey::lock(folder, control.ignores_claims)?;
+        match start {
+            Start::New(Replace::Any) => survey::clear(folder, control.ignores_claims, &lock)?,
+            Start::New(_) => {}
+            Start::Resume { .. } => survey::check_shots(&self.runs)?,
+        }
+        survey::record_case(folder, case)?;
+        Ok(lock)
+    }
+
     /// Executes the runs and writes their summaries and times.
     pub fn execute(
         &self,
@@ -80,12 +107,11 @@ impl Runs {
         common: &CommonRunArgs,
         [json, timing]: [JsonTarget<'_>; 2],
     ) -> Result<Ending, Failure> {
-        if let Some((case, folder)) = &self.survey {
-            if let Start::New(Replace::Any) = start {
-                survey::clear(folder, control.ignores_claims)?;
-            }
-            survey::record_case(folder, case)?;
-        }
+        // Held until the last shot has ended.
+        let _lock = match &self.survey {
+            Some((case, folder)) => Some(self.prepare_survey(case, folder, start, control)?),
+            None => None,
+        };
         let (mut summaries, mut timings) = (Vec::new(), Vec::new());
         let mut ending = Ending::Done;
         for (index, (case, folder)) in self.runs.iter().enumerate() {

@@ -12,7 +12,9 @@ use crate::control::{Control, RunEvent};
 use crate::error::EngineError;
 use crate::film;
 use crate::folder;
-use crate::identity::{Difference, check_case_file, fixed_difference, keep_start_file, write_run_info};
+use crate::identity::{
+    Difference, check_case_file, comparable_case, fixed_difference, keep_start_file, write_run_info,
+};
 use crate::integrity;
 use crate::observers::{self, Observers};
 use crate::provenance;
@@ -49,7 +51,11 @@ impl<'a> Run<'a> {
             let now = inputs.and_then(|(_, text)| provenance::recorded_input_hash(text, &path));
             report_changed_input(&path, before.as_deref(), now.unwrap_or_default(), false, &mut reporter);
         }
-        let lock = reporter.retry(|_| output.lock_and_clear(control.ignores_claims))?;
+        let lock = reporter.retry(|_| {
+            let lock = output.lock(control.ignores_claims)?;
+            output.clear()?;
+            Ok(lock)
+        })?;
         let folder = output.folder.clone();
         let (observers, checkpoints) = reporter.retry(|_| {
             let manifest = Manifest::start(&folder);
@@ -222,13 +228,7 @@ fn resumed_case(
     loaded: &LoadedCheckpoint,
 ) -> Result<Case, EngineError> {
     let case = match expected {
-        Some(expected) => {
-            let mut case = expected.with_absolute_paths();
-            // Without `time.start`, the run started at the time of its file.
-            case.time.start = case.time.start.or(loaded.case.time.start);
-            case.keep_time_dispersion_of(&loaded.case);
-            case
-        }
+        Some(expected) => comparable_case(expected, &loaded.case),
         None => Case::load_from_checkpoint(&loaded.case.to_toml(), "case", resume.sets)?,
     };
     let path = resume.folder.to_owned();
