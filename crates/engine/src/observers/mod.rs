@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use pictures::{Drawing, Painter};
 pub(crate) use structure::{STRUCTURE_PLOTS, STRUCTURE_TABLES};
 pub use table::Table;
+pub(crate) use table::check_memory as check_table_memory;
 
 use crate::blocks::Blocks;
 use crate::case::{AnimationFormat, Case, Every};

@@ -1,19 +1,45 @@
 //! The table of the measured quantities, such as `conserved.csv`, and the plots of its rows.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use orrery_io::{AppendFile, Mark};
+use orrery_io::{AppendFile, IoError, Mark};
 use orrery_model::Units;
+use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
 use super::{Recorder, is_earlier, lock_file};
-use crate::case::Case;
+use crate::case::{Case, Every};
 use crate::error::EngineError;
 use crate::gravity::Record;
+use crate::host_memory::check_host_memory;
 use crate::pipeline::Job;
 use crate::simulation::Moment;
-use crate::system::{NamedPlot, Row, Schema, System};
+use crate::system::{NamedPlot, Row, Schema, Size, System};
+
+/// Upper bound of the bytes of a row in memory: the vector of all rows may double its capacity, and
+/// each row has up to 16 values and the allocator's part.
+const ROW_BYTES: u64 = 3 * size_of::<Row>() as u64 + 16 * 8 + 16;
+
+/// Fails if the rows of a run need more memory than is `available`. All rows are in memory for the
+/// plots. The number of adaptive steps is not known, nor that of a run that ends when it has
+/// settled.
+pub(crate) fn check_memory(case: &Case, available: u64) -> Result<(), EngineError> {
+    let length = case.time.end - case.time.known_start();
+    let rows = match (case.output.record_every, case.time.step) {
+        (Every::Time(interval), _) => length / interval,
+        (Every::Steps(steps), StepChoice::Fixed(dt)) => length / dt / steps as f64,
+        (Every::Never, _) | (_, StepChoice::Adaptive { .. }) => return Ok(()),
+    };
+    if case.heat().is_some_and(|heat| heat.stop.is_some()) {
+        return Ok(());
+    }
+    // Saturates.
+    let rows = rows as u64;
+    let size = Size { count: rows, one: "row", many: "rows" };
+    check_host_memory(rows.saturating_mul(ROW_BYTES), available, Path::new("output.record_every"), size)
+}
 
 pub struct Table {
     folder: PathBuf,
@@ -156,6 +182,10 @@ impl Recorder for Table {
     fn capture(&mut self, moment: &Moment) -> Result<Box<dyn Job>, EngineError> {
         let row = moment.measure(&self.schema)?;
         let line = format!("{}\n", row.csv_line());
+        self.rows.try_reserve(1).map_err(|_| {
+            let path = self.folder.join(self.schema.file);
+            EngineError::Output(IoError::from_system(&path, ErrorKind::OutOfMemory.into()))
+        })?;
         self.rows.push(row);
         Ok(Box::new(RowJob { file: self.file.clone(), line }))
     }
@@ -174,5 +204,28 @@ impl Job for RowJob {
 
     fn is_short(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::CaseSource;
+
+    #[test]
+    fn rows_that_do_not_fit_into_memory_are_refused() {
+        let check = |sets: &[&str]| {
+            let text = "bodies.model = \"kepler\"\ntime = { step = 1e-7, end = 10 }";
+            let source = CaseSource::Text { label: "case".into(), text: text.into(), folder: ".".into() };
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            check_memory(&Case::load(&source, &sets).unwrap(), 1 << 30)
+        };
+        let error = check(&["output.record_every=1 step"]).unwrap_err();
+        let start = "output.record_every: 100000000 rows need ";
+        assert!(error.is_user_error() && error.to_string().starts_with(start), "{error}");
+        assert!(check(&["output.record_every=1e-7"]).is_err());
+        assert!(check(&["output.record_every=1e3 steps"]).is_ok());
+        assert!(check(&["output.record_every=0"]).is_ok());
+        assert!(check(&["output.record_every=1 step", "time.step=\"adaptive\""]).is_ok());
     }
 }

@@ -37,6 +37,7 @@ impl<'a> Run<'a> {
         control.ranks.check_case(case)?;
         let selected = compute_device::select_device_of(&control.ranks, control.device.choice)?;
         let (case, system) = System::start(case, selected, control, reporter.report_fn())?;
+        observers::check_table_memory(&case, control.limits.memory)?;
         control.ranks.report_devices(reporter.report_fn());
         let (device, strategy) = (system.device(), system.strategy_text());
         let read = system.input_hashes();
@@ -109,6 +110,7 @@ impl<'a> Run<'a> {
         })?;
         let case = resumed_case(resume, expected, &loaded)?;
         control.ranks.check_case(&case)?;
+        observers::check_table_memory(&case, control.limits.memory)?;
         reporter.set_on_error(case.output.on_error);
         let inputs = loaded.provenance.iter().find(|(name, _)| name == "inputs");
         for path in expected.map(|_| case.input_files()).unwrap_or_default() {

@@ -33,7 +33,7 @@ use crate::fluid::{self, FluidSystem};
 use crate::gravity::{self, GravitySystem};
 use crate::heat::{self, HeatSystem};
 use crate::input_files::InputHashes;
-use crate::observers::{Painter, STRUCTURE_PLOTS, STRUCTURE_TABLES};
+use crate::observers::{self, Painter, STRUCTURE_PLOTS, STRUCTURE_TABLES};
 use crate::wave::{self, WaveSystem};
 
 /// Name of the table of conserved quantities.
@@ -149,12 +149,14 @@ impl System {
         warn: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Plan, EngineError> {
         control.ranks.check_case(case)?;
-        match &case.physics {
+        let plan = match &case.physics {
             Physics::Gravity(gravity) => gravity::plan(case, gravity, control, warn),
             Physics::Heat(heat) => heat::plan(case, heat, control),
             Physics::Wave(wave) => wave::plan(case, wave, control),
             Physics::LennardJones(fluid) => fluid::plan(case, fluid, control, warn),
-        }
+        }?;
+        observers::check_table_memory(&plan.case, control.limits.memory)?;
+        Ok(plan)
     }
 
     /// Returns the name of the physics, which is that of its section in a case.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::{Limits, read_text};
+use orrery_io::{Limits, format_bytes, read_text};
 use orrery_model::format_count;
 
 use super::tolerance::compare_column;
@@ -56,7 +56,19 @@ fn is_same_column(a: &str, b: &str) -> bool {
     a == b && (a_unit.is_none() || b_unit.is_none() || a_unit == b_unit)
 }
 
+/// Memory of a table in units of the length of its file: its text and its numbers.
+const MEMORY_PER_BYTE: u64 = 4;
+
 fn read_table(path: &Path, limits: &Limits) -> Result<Table, Failure> {
+    let length = path.metadata().map_or(0, |found| found.len());
+    let needed = length.saturating_mul(MEMORY_PER_BYTE);
+    if needed > limits.memory {
+        let [length, needed, limit] = [length, needed, limits.memory].map(format_bytes);
+        return Err(Failure::Usage(format!(
+            "{}: a table of {length} needs {needed} of memory, the memory limit is {limit}",
+            path.display()
+        )));
+    }
     let text = read_text(path, limits).map_err(Failure::Input)?;
     let header = text.lines().next().unwrap_or_default();
     let names: Vec<String> = header.split(',').map(str::to_owned).collect();
@@ -74,6 +86,18 @@ fn read_table(path: &Path, limits: &Limits) -> Result<Table, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_does_not_fit_into_memory_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("conserved.csv");
+        std::fs::write(&path, "step,time\n1,2\n").unwrap();
+        let limits = |memory| Limits { memory };
+        assert_eq!(read_table(&path, &limits(56)).unwrap().rows, [[1.0, 2.0]]);
+        let error = read_table(&path, &limits(55)).map(drop).unwrap_err();
+        let end = ": a table of 14.0 B needs 56.0 B of memory, the memory limit is 55.0 B";
+        assert!(error.is_mistake() && error.to_string().ends_with(end), "{error}");
+    }
 
     #[test]
     fn columns_are_the_same_unless_their_units_differ() {
