@@ -314,6 +314,8 @@ impl CommentLine {
 /// Parses a list of `name:type:count` into one entry per column.
 fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
     let fault = |got: String| Fault::malformed("line 2, Properties", got, PROPERTIES);
+    // Without the column, bodies would get other species or ids than those of the file.
+    let wrong_type = |got, expected| Err(Fault::malformed("line 2, Properties", got, expected));
     let mut fields = value.split(':');
     let mut columns = Vec::new();
     while let Some(name) = fields.next() {
@@ -329,6 +331,8 @@ fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
             ("vel" | "velo" | "velocity", "R" | "I", 3) => columns.extend((0..3).map(Column::Velocity)),
             ("mass" | "masses", "R" | "I", 1) => columns.push(Column::Mass),
             ("id", "I", 1) => columns.push(Column::Id),
+            ("species", ..) => return wrong_type(property_text(name, kind, count), "names species:S:1"),
+            ("id", ..) => return wrong_type(property_text(name, kind, count), "integers id:I:1"),
             _ => columns.extend(std::iter::repeat_n(Column::Ignored, count)),
         }
     }
@@ -342,6 +346,11 @@ fn parse_properties(value: &str) -> Result<Vec<Column>, Fault> {
         }
     }
     Ok(columns)
+}
+
+/// Returns `'name:type:count'` for messages, shortened.
+pub fn property_text(name: &str, kind: &str, count: usize) -> String {
+    format!("'{}'", shorten_for_message(&format!("{name}:{kind}:{count}"), MAX_QUOTED_CHARS))
 }
 
 /// Splits a comment line into pairs `key=value`. A key without a value has the value `T`, as in

@@ -126,6 +126,15 @@ fn xyz_errors_name_the_line() {
     assert_error(given("1"), "line 1: got no newline at its end, expected a whole line");
     assert_error(given(&format!("1\n{head}\n")), "line 3: got end of file, expected 1 body, found 0");
     assert_error(given("1\nProperties=species:S:1:pos:R:3\nH 1 2 3\n"), "without one 'vel'");
+    for (property, expected) in [
+        ("species:I:1", "got 'species:I:1', expected names species:S:1"),
+        ("species:R:1", "got 'species:R:1', expected names species:S:1"),
+        ("id:R:1", "got 'id:R:1', expected integers id:I:1"),
+        ("id:S:1", "got 'id:S:1', expected integers id:I:1"),
+    ] {
+        let text = format!("1\n{head}:{property}\n1 2 3 0 0 0 1 5\n");
+        assert_error(given(&text), &format!("line 2, Properties: {expected}"));
+    }
     assert_error(given("1\na comment\nH 1 2 3\n"), "line 2, Properties: got 'nothing', expected species:S:1");
     assert_error(
         given(&format!("1\n{head} units=imperial\n1 2 3 0 0 0 1\n")),

@@ -15,7 +15,7 @@ use crate::fluid::{FluidFile, quoted};
 use crate::limits::Limits;
 use crate::regular::open_input;
 use crate::text::byte_count;
-use crate::xyz::{BYTE_ORDER_MARK, Lines, MAX_COLUMNS, columns_text, parse_pairs};
+use crate::xyz::{BYTE_ORDER_MARK, Lines, MAX_COLUMNS, columns_text, parse_pairs, property_text};
 
 /// Columns of a file that does not list them.
 const DEFAULT_PROPERTIES: &str = "species:S:1:pos:R:3";
@@ -339,7 +339,8 @@ fn parse_properties(value: &str, line: u64) -> Result<Vec<Column>, Fault> {
             return fault(quoted(value), PROPERTIES);
         };
         match (name, kind, count) {
-            ("species", "S", 1) => columns.push(Column::Species),
+            // Types without names are numbers, as in data files of LAMMPS.
+            ("species", "S" | "I", 1) => columns.push(Column::Species),
             // A program may call whole numbers integers.
             ("pos", "R" | "I", 3) => columns.extend((0..3).map(Column::Position)),
             ("velo" | "vel" | "velocity" | "velocities", "R" | "I", 3) => {
@@ -348,6 +349,11 @@ fn parse_properties(value: &str, line: u64) -> Result<Vec<Column>, Fault> {
             ("mass" | "masses", "R" | "I", 1) => columns.push(Column::Mass),
             ("id", "I", 1) => columns.push(Column::Id),
             ("image", "I", 3) => columns.extend((0..3).map(Column::Image)),
+            // Without these columns, particles would get other species and ids than those of the file.
+            ("species", ..) => {
+                return fault(property_text(name, kind, count), "names species:S:1 or integers species:I:1");
+            }
+            ("id", ..) => return fault(property_text(name, kind, count), "integers id:I:1"),
             _ => columns.extend(std::iter::repeat_n(Column::Ignored, count)),
         }
     }
@@ -399,4 +405,35 @@ fn parse_particle(
     }
     builder.push(position, velocity, image, species, id);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<FluidFile, Fault> {
+        let mut lines = Lines::after_line(0, text.as_bytes());
+        lines.next_whole_line("the number of particles")?;
+        read_frame(&mut lines, text.len() as u64, &Limits::default())
+    }
+
+    #[test]
+    fn species_may_be_numbers() {
+        let fluid = read_text("2\nProperties=species:I:1:pos:R:3\n2 0 0 0\n1 1 0 0\n").unwrap();
+        assert_eq!((fluid.species_names, fluid.species), (vec!["2".to_owned(), "1".to_owned()], vec![0, 1]));
+    }
+
+    #[test]
+    fn species_and_ids_of_another_type_are_refused() {
+        for (property, expected) in [
+            ("species:R:1", "names species:S:1 or integers species:I:1"),
+            ("species:S:2", "names species:S:1 or integers species:I:1"),
+            ("id:R:1", "integers id:I:1"),
+            ("id:S:1", "integers id:I:1"),
+        ] {
+            let error = read_text(&format!("1\nProperties={property}:pos:R:3\n1 0 0 0\n")).unwrap_err();
+            let message = format!("line 2, Properties: got '{property}', expected {expected}");
+            assert_eq!(error.to_string(), message);
+        }
+    }
 }
