@@ -5,7 +5,9 @@ use std::path::Path;
 
 use orrery_engine::case::{Case, CaseError, CaseSource, VelocitySource, WaveletSource};
 use orrery_fields::wave::{SpaceOrder, TimeDispersion};
+use orrery_io::{FieldValues, write_field_npy};
 use orrery_model::Precision;
+use orrery_model::grid::Grid;
 use orrery_model::wave::{SideCondition, VelocityModel};
 use orrery_particles::settings::StepChoice;
 
@@ -111,6 +113,28 @@ fn all_forms_read_back() {
     // The shape of the file is checked when the step is computed.
     let error = load(&medium("wave.velocity_file = \"c.npy\""), folder.path()).unwrap_err().to_string();
     assert!(error.contains("c.npy"), "{error}");
+}
+
+/// A sample that is infinite in f32 is an error about the file of the wavelet, not of the velocity.
+#[test]
+fn a_bad_wavelet_is_named_with_its_file() {
+    let folder = temp_folder();
+    let velocity = FieldValues::Double(&[1.0; 3000]);
+    let grid = Grid { nx: 60, ny: 50, hx: 1.0, hy: 1.0 };
+    write_field_npy(&folder.path().join("c.npy"), &grid, velocity).unwrap();
+    let header = format!("{:117}\n", "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }");
+    let samples = [0.0f64, 1e300].map(f64::to_le_bytes).concat();
+    let wavelet = [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), &samples].concat();
+    fs::write(folder.path().join("w.npy"), wavelet).unwrap();
+    let text = medium(
+        "wave.velocity_file = \"c.npy\"\n[[wave.source]]\nx = 9\ny = 9\nfrequency = 0.05\n[[wave.source]]\n\
+         x = 9\ny = 9\ninterval = 0.5\nfile = \"w.npy\"",
+    );
+    let error = load(&text, folder.path()).unwrap_err().to_string();
+    let line = text.lines().position(|line| line.contains("w.npy")).unwrap() + 1;
+    assert!(error.starts_with(&format!("case:{line}:8: ")), "{error}");
+    let path = folder.path().join("w.npy").display().to_string();
+    assert!(error.contains(&format!(" {path}: the wavelet of source 2 cannot be used: ")), "{error}");
 }
 
 #[test]

@@ -187,8 +187,8 @@ fn check_memory(
 fn read_problem(case: &Case, wave: &WaveCase, files: &InputFiles) -> Result<WaveProblem, EngineError> {
     let refused = |source: WaveError| {
         let place = place_of(wave, &source);
-        let error = EngineError::Wave { origin: problem_origin(case, wave), source: Box::new(source) };
-        case.error_at(&place, error)
+        let origin = wavelet_file(case, wave, &source).unwrap_or_else(|| problem_origin(case, wave));
+        case.error_at(&place, EngineError::Wave { origin, source: Box::new(source) })
     };
     let mut velocity = match &wave.velocity {
         VelocitySource::Model(model) => Velocity::from_model(model, &wave.grid).map_err(refused)?,
@@ -220,8 +220,12 @@ pub(super) fn time_dispersion(wave: &WaveCase) -> TimeDispersion {
 fn place_of(wave: &WaveCase, error: &WaveError) -> String {
     match error {
         WaveError::Wavelet { index, .. } => {
-            let source = wave.shot_sources().nth(*index).map_or(0, |(index, _)| index);
-            format!("wave.source[{}]", source + 1)
+            let source = wave.shot_sources().nth(*index);
+            let path = format!("wave.source[{}]", source.map_or(0, |(index, _)| index) + 1);
+            match source.map(|(_, source)| &source.wavelet) {
+                Some(WaveletSource::File { .. }) => path + ".file",
+                _ => path,
+            }
         }
         WaveError::VelocityModel(VelocityError::FirstLayer { .. }) => "wave.layer[1]".to_owned(),
         WaveError::VelocityModel(VelocityError::LayerOrder { layer, .. }) => {
@@ -232,6 +236,15 @@ fn place_of(wave: &WaveCase, error: &WaveError) -> String {
             format!("wave.region[{}]", last.unwrap_or(0) + 1)
         }
         _ => "wave.velocity_file".to_owned(),
+    }
+}
+
+/// Names the file of a wavelet that an error is about.
+fn wavelet_file(case: &Case, wave: &WaveCase, error: &WaveError) -> Option<String> {
+    let WaveError::Wavelet { index, .. } = error else { return None };
+    match &wave.shot_sources().nth(*index)?.1.wavelet {
+        WaveletSource::File { path, .. } => Some(case.folder.join(path).display().to_string()),
+        WaveletSource::Ricker { .. } | WaveletSource::Sine { .. } => None,
     }
 }
 
