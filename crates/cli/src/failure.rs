@@ -19,6 +19,14 @@ pub enum Failure {
     /// Error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// Error of a run, with the directory of the run.
+    #[error("{run}: {source}")]
+    Run {
+        /// Directory of the run, quoted for a shell.
+        run: String,
+        /// The error.
+        source: Box<EngineError>,
+    },
     /// Error of the bodies or their device.
     #[error(transparent)]
     Bodies(#[from] BodiesError),
@@ -50,6 +58,7 @@ impl Failure {
     pub fn is_mistake(&self) -> bool {
         match self {
             Self::Engine(error) => error.is_user_error(),
+            Self::Run { source, .. } => source.is_user_error(),
             Self::Input(_) | Self::Usage(_) | Self::Cluster(ClusterError::Switch { .. }) => true,
             // The user gave an unknown file extension or a missing folder. A full disk is not the
             // user's mistake.

@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use orrery_engine::EngineError;
 use orrery_engine::control::{RunEvent, Status};
 use orrery_model::Units;
 
 use crate::clean::clean_line;
 use crate::commands::shell_quoted;
 use crate::events::{Importance, describe};
+use crate::failure::Failure;
 use crate::log;
 use crate::print::{eprint_line, print_detail, print_line};
 use crate::terminal_line::{TerminalLine, can_redraw, terminal_columns, write_stderr};
@@ -112,7 +114,11 @@ impl Progress {
     /// Adds the directory of the run to a warning, such as `warning: out/plummer: step 5: ...`,
     /// unless it names the directory or a file there.
     fn named(&self, text: &str) -> String {
-        if ["/", ":"].iter().any(|end| text.contains(&format!("{}{end}", self.run))) {
+        let run = self.run.trim_end_matches('/');
+        let rest = ["warning: ", "waiting: "].iter().find_map(|start| text.strip_prefix(start));
+        let is_after_run = rest.unwrap_or(text).strip_prefix(run).is_some_and(|end| end.starts_with([':', '/']));
+        // The directory "10" is not named by "step 10: ...".
+        if is_after_run || text.contains(&format!(" {run}/")) {
             return text.to_owned();
         }
         match text.strip_prefix("warning: ") {
@@ -148,6 +154,15 @@ impl Progress {
     /// Removes the bar after the last step.
     pub fn finish(self) {
         drop(self.mode);
+    }
+}
+
+/// Names the directory of the run in an error of a step, which names no file. In a batch nothing
+/// else tells the runs apart.
+pub fn name_run(error: EngineError, folder: &Path) -> Failure {
+    match error.is_of_step() {
+        true => Failure::Run { run: shell_quoted(folder), source: Box::new(error) },
+        false => error.into(),
     }
 }
 
@@ -232,6 +247,27 @@ mod tests {
         ] {
             assert_eq!(progress.named(text), expected);
         }
+        for (folder, text, expected) in [
+            ("10", "warning: step 10: x", "warning: 10: step 10: x"),
+            ("0", "warning: step 10: x", "warning: 0: step 10: x"),
+            ("10", "warning: 10: restarted", "warning: 10: restarted"),
+            ("10", "waiting: 10/case.toml: no space", "waiting: 10/case.toml: no space"),
+            ("out/", "warning: out/case.toml was edited", "warning: out/case.toml was edited"),
+            ("10", "warning: skipped: 10/checkpoints/x: cut", "warning: skipped: 10/checkpoints/x: cut"),
+        ] {
+            assert_eq!(Progress::new(true).of_run(Path::new(folder)).named(text), expected);
+        }
+    }
+
+    /// Only errors that name no place get the directory.
+    #[test]
+    fn errors_of_a_step_name_their_run() {
+        let error = EngineError::WallTimeTooShort { step: 0, needed: Duration::from_secs(2) };
+        let message = "10: step 0: the wall time is too short for one step, expected at least 2 s";
+        assert_eq!(name_run(error, Path::new("10")).to_string(), message);
+        let error = EngineError::OutputNotEmpty("10".into());
+        let message = error.to_string();
+        assert_eq!(name_run(error, Path::new("10")).to_string(), message);
     }
 
     /// Progress is logged once per interval, also with `--quiet`.

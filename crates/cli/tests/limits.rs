@@ -159,7 +159,7 @@ fn bodies_at_the_limits_of_f64() {
     write_pair(&dir, "0 0 0 0 0 0 3 10\n1e-200 0 0 0 0 0 5 20\n", steps);
     let (status, stderr) = run_pair(&dir, &[]);
     assert_eq!(status, Some(1), "{stderr}");
-    assert!(stderr.starts_with("error: step 0, time 0: body 10 has acceleration x = "), "{stderr}");
+    assert!(stderr.starts_with("error: out: step 0, time 0: body 10 has acceleration x = "), "{stderr}");
     assert!(!dir.path("out").exists(), "the run failed before it started");
 
     // Valid: a body without mass, and with softening two bodies at the same position.
@@ -204,8 +204,9 @@ fn an_adaptive_step_that_would_never_reach_the_end_is_an_error() {
         let (status, stderr) =
             run_pair(&dir, &["time.eta=1e-300", &format!("gravity.softening={softening}")]);
         assert_eq!(status, Some(1), "{stderr}");
-        assert!(stderr.starts_with("error: step 0, time 0: the adaptive step is "), "{stderr}");
-        assert!(stderr.ends_with("at most 2^53; set a larger softening or a larger eta\n"), "{stderr}");
+        assert!(stderr.starts_with("error: out: step 0, time 0: the adaptive step is "), "{stderr}");
+        assert!(stderr.ends_with("at most 2^53; set a larger softening or a larger eta
+"), "{stderr}");
         std::fs::remove_dir_all(dir.path("out")).unwrap();
     }
 }

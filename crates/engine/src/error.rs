@@ -341,8 +341,8 @@ pub enum EngineError {
     },
     /// The error of the run exceeded its limit, for example the energy error.
     #[error(
-        "step {step}, time {}: the {title} is {error:.1e}, expected at most {limit} ([limits] {key})",
-        short_number(*time)
+        "step {step}, time {}: the {title} is {error:.1e}, expected at most {} ([limits] {key})",
+        short_number(*time), short_number(*limit)
     )]
     AboveLimit {
         /// Steps completed.
@@ -459,6 +459,20 @@ fn stop_remedy(reason: StopReason) -> &'static str {
 }
 
 impl EngineError {
+    /// Returns true if the message is about a step of a run and names neither the run nor a file.
+    pub fn is_of_step(&self) -> bool {
+        matches!(
+            self,
+            Self::NotFinite { .. }
+                | Self::AboveLimit { .. }
+                | Self::WallTimeTooShort { .. }
+                | Self::StepTooShort { .. }
+                | Self::TooManySteps { .. }
+                | Self::QuantityNotFinite { .. }
+                | Self::MinimisationStopped { .. }
+        )
+    }
+
     /// Returns true if the input of the user is wrong, and not the machine or the run.
     pub fn is_user_error(&self) -> bool {
         match self {

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::json::JsonTarget;
 use crate::log;
 use crate::print::{self, eprint_line, print_line, print_lines};
-use crate::progress::{Progress, format_duration};
+use crate::progress::{Progress, format_duration, name_run};
 use crate::ranks::LeadingRank;
 use crate::signals;
 
@@ -125,7 +125,10 @@ pub fn resume(arguments: &ResumeArgs, leader: &LeadingRank) -> Result<Ending, Fa
     let outcome = engine_run::resume(&run, &control, |event| progress.print_event(&event))
         .map_err(|error| name_end_flag(error, arguments));
     progress.finish();
-    let summary = outcome?;
+    let summary = outcome.map_err(|error| match common.quiet {
+        true => name_run(error, folder),
+        false => error.into(),
+    })?;
     json.write(|| summary_json(&summary, folder))?;
     timing.write(|| timing_json(&summary))?;
     Ok(print_end(&summary, folder, folder))

@@ -6,7 +6,7 @@ use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, Summary};
 use orrery_engine::survey::{self, SurveyLock};
-use orrery_engine::{System, run as engine_run};
+use orrery_engine::{EngineError, System, run as engine_run};
 use orrery_io::Limits;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::json::JsonTarget;
 use crate::log;
 use crate::print::eprint_line;
-use crate::progress::Progress;
+use crate::progress::{Progress, name_run};
 
 /// How runs start.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +120,11 @@ impl Runs {
                 eprint_line!("{warning}");
             }
             print_case(case, folder);
-            let summary = execute_run(case, folder, start, control, common)?;
+            let names_run = common.quiet || self.survey.is_some();
+            let summary = execute_run(case, folder, start, control, common).map_err(|error| match names_run {
+                true => name_run(error, folder),
+                false => error.into(),
+            })?;
             let whole = self.survey.as_ref().map_or(folder, |(_, survey)| survey);
             ending = print_end(&summary, folder, whole);
             summaries.push(summary_json(&summary, folder));
@@ -146,7 +150,7 @@ fn execute_run(
     start: Start,
     control: &Control,
     common: &CommonRunArgs,
-) -> Result<Summary, Failure> {
+) -> Result<Summary, EngineError> {
     let mut progress = Progress::new(common.quiet).with_units(case.units).of_run(folder);
     let outcome = match start {
         Start::New(replace) => {
@@ -159,7 +163,7 @@ fn execute_run(
         }
     };
     progress.finish();
-    Ok(outcome?)
+    outcome
 }
 
 /// Returns the shots of a case of waves that has several and selects none of them.
