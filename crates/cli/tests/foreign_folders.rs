@@ -128,7 +128,7 @@ fn huge_and_special_texts_of_a_run_are_refused_in_one_line() {
         (
             "huge",
             "the file is larger than 8.0 MiB, expected a small text file",
-            "larger than 1 MiB, expected a case file (TOML text)",
+            "larger than 8 MiB, expected a case file (TOML text)",
         ),
         (
             "pipe",

@@ -55,8 +55,8 @@ const SERIES: [Series; 3] = [CHECKPOINTS, SNAPSHOTS, IMAGES];
 /// Suffixes of numbered files.
 const SUFFIXES: [&str; 8] = [".orrery", ".orrery.damaged", ".hdf5", ".xyz", ".npz", ".npy", ".vti", ".png"];
 
-/// Largest length of the texts of a run that are read whole. A case that is read has at most 1 MiB,
-/// and its resolved form has all defaults.
+/// Largest length of the texts of a run that are read whole, and of a case. The resolved form of a
+/// case has all defaults and is refused if it is longer.
 pub(crate) const MAX_TEXT_BYTES: u64 = 8 << 20;
 /// Marks the folder as the folder of a run.
 pub(crate) const PROVENANCE: &str = "provenance.txt";

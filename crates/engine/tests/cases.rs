@@ -332,6 +332,6 @@ fn unknown_and_unreadable_case_files_are_rejected() {
     let expected = ": is a directory, expected a case file (TOML text)";
     assert!(at(folder.path()).ends_with(expected), "{}", at(folder.path()));
     let large = folder.path().join("snapshot.hdf5");
-    fs::write(&large, vec![b'#'; 2 << 20]).unwrap();
-    assert!(at(&large).ends_with(": larger than 1 MiB, expected a case file (TOML text)"), "{}", at(&large));
+    fs::write(&large, vec![b'#'; 9 << 20]).unwrap();
+    assert!(at(&large).ends_with(": larger than 8 MiB, expected a case file (TOML text)"), "{}", at(&large));
 }

@@ -127,7 +127,7 @@ fn a_bad_wavelet_is_named_with_its_file() {
     let wavelet = [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), &samples].concat();
     fs::write(folder.path().join("w.npy"), wavelet).unwrap();
     let text = medium(
-        "wave.velocity_file = \"c.npy\"\n[[wave.source]]\nx = 9\ny = 9\nfrequency = 0.05\n[[wave.source]]\n\
+        "[wave]\nvelocity_file = \"c.npy\"\n[[wave.source]]\nx = 9\ny = 9\nfrequency = 0.05\n[[wave.source]]\n\
          x = 9\ny = 9\ninterval = 0.5\nfile = \"w.npy\"",
     );
     let error = load(&text, folder.path()).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::{Fault, available_memory, read_small_file};
+use orrery_io::{Fault, available_memory, format_bytes, read_small_file};
 
 use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};
@@ -12,13 +12,14 @@ use super::reader::{Findings, Section};
 use super::sections::{checkpoint, image, limits, output, top};
 use super::suggest::did_you_mean;
 use super::{Case, Origins};
+use crate::folder::MAX_TEXT_BYTES;
 
 /// Largest memory per body during a run, in bytes: its state, its part of the tree and of a
 /// snapshot that is being written.
 pub const BYTES_PER_BODY: u64 = 450;
 
-/// Case files are written by hand. A larger file is something else, for example a snapshot.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Cases up to this length have resolved forms that are shorter than [`MAX_TEXT_BYTES`].
+const MAX_UNMEASURED_BYTES: usize = 1 << 20;
 const MAX_NAME_LENGTH: usize = 100;
 
 /// Source of the text of a case.
@@ -103,9 +104,11 @@ impl CaseSource {
             Self::Text { text, .. } => return Ok(text.clone().into()),
         };
         let error = |message| CaseError { label: self.label(), location: Location::Whole, message };
-        read_small_file(path, MAX_FILE_BYTES).map_err(|failure| {
+        // The resolved case of a run is a case, too. A larger file is something else, for example a
+        // snapshot.
+        read_small_file(path, MAX_TEXT_BYTES).map_err(|failure| {
             error(match failure.fault {
-                Fault::TooLarge { .. } => "larger than 1 MiB, expected a case file (TOML text)".to_owned(),
+                Fault::TooLarge { .. } => "larger than 8 MiB, expected a case file (TOML text)".to_owned(),
                 Fault::Malformed { got, .. } => format!("is {got}, expected a case file (TOML text)"),
                 fault => format!("cannot read the case file: {fault}"),
             })
@@ -139,7 +142,8 @@ impl Case {
 
     fn read_checked(source: &CaseSource, sets: &[String], run_start: RunStart) -> Result<Self, CaseError> {
         let label = source.label();
-        let entries = document::parse_document(&label, &source.read_bytes()?, sets)?;
+        let bytes = source.read_bytes()?;
+        let entries = document::parse_document(&label, &bytes, sets)?;
         let findings = Findings::default();
         let physics = PhysicsName::selected_by(&entries, &findings);
         let root = Section::root(top::SPEC, physics, &entries, &findings);
@@ -199,7 +203,25 @@ impl Case {
         case.complete_last_step();
         sections.check_settings(&case, run_start);
         findings.check_no_problems(&label)?;
+        if matches!(run_start, RunStart::New { .. }) && bytes.len() > MAX_UNMEASURED_BYTES {
+            case.check_resolved_length(label, MAX_TEXT_BYTES)?;
+        }
         Ok(case)
+    }
+
+    /// Refuses a case whose resolved form is longer than `limit`, so that it could not be read
+    /// again to resume the run.
+    fn check_resolved_length(&self, label: String, limit: u64) -> Result<(), CaseError> {
+        let length = self.with_absolute_paths().to_toml().len() as u64;
+        if length <= limit {
+            return Ok(());
+        }
+        let (length, limit) = (format_bytes(length), format_bytes(limit));
+        let message = format!(
+            "the resolved case has {length}, expected at most {limit}; use fewer sections, for example lines of \
+             receivers with count"
+        );
+        Err(CaseError { label, location: Location::Whole, message })
     }
 }
 
@@ -212,4 +234,33 @@ fn is_valid_name(name: &str) -> bool {
 
 fn allowed_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Receivers one by one, in a case of more than 1 MiB. Its resolved form is a case, too.
+    #[test]
+    fn a_resolved_case_of_many_receivers_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut text = "grid = { nx = 60, ny = 50, hx = 1 }\ntime = { end = 10 }\n[wave]\nvelocity = 1.0\n\
+                        source = [{ x = 5, y = 5, frequency = 0.05 }]\n"
+            .to_owned();
+        for k in 0..20_000 {
+            let (x, y) = (k % 59, k % 49);
+            text += &format!("[[wave.receivers]]\nx = {x}.25\ny = {y}.5\n# Receiver number {k:07}\n");
+        }
+        let read = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            Case::load_within(&CaseSource::File(path), &[], None)
+        };
+        let case = read("case.toml", &text).unwrap();
+        let resolved = case.with_absolute_paths().to_toml();
+        assert!(text.len() > MAX_UNMEASURED_BYTES && resolved.len() > MAX_UNMEASURED_BYTES);
+        assert_eq!(read("resolved.toml", &resolved).unwrap().to_toml(), case.to_toml());
+        let error = case.check_resolved_length("case.toml".to_owned(), 1 << 20).unwrap_err().to_string();
+        assert!(error.contains(" MiB, expected at most 1.0 MiB; "), "{error}");
+    }
 }

@@ -102,7 +102,7 @@ fn rest_warning(fluid: &FluidCase, particles: &FluidParticles) -> Option<String>
 
 fn thermostat_warnings(case: &Case, thermostat: &ThermostatCase) -> Vec<String> {
     let end = case.time.end;
-    let text = |time: f64| case.units.format_time(time);
+    let text = |time: f64| case.units.format_time_in_message(time);
     let mut found = Vec::new();
     if let Some(until) = thermostat.until.filter(|until| *until > end) {
         found.push(format!(
@@ -127,7 +127,7 @@ fn thermostat_warnings(case: &Case, thermostat: &ThermostatCase) -> Vec<String> 
 
 fn structure_warnings(case: &Case, fluid: &FluidCase, particles: &FluidParticles) -> Vec<String> {
     let structure = &fluid.structure;
-    let text = |time: f64| case.units.format_time(time);
+    let text = |time: f64| case.units.format_time_in_message(time);
     let unit = case.units.names().length;
     let length = |x: f64| format!("{} {unit}", four_digits(x)).trim_end().to_owned();
     let mut found = Vec::new();

@@ -120,7 +120,7 @@ fn short_run_warning(case: &Case, heat: &HeatCase, max_stable_step: f64) -> Opti
         format!(
             "the run of {} is {} of the longest stable step, so temperatures change by less than 1%; expected a later \
              time.end, or a larger heat.conductivity in units of the case",
-            case.units.format_time(length),
+            case.units.format_time_in_message(length),
             four_digits(length / max_stable_step)
         )
     })

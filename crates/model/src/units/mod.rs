@@ -416,6 +416,18 @@ impl Units {
         self.format_in(time, self.shown_time(time))
     }
 
+    /// Formats a time with four digits, for messages.
+    ///
+    /// ```
+    /// use orrery_model::Units;
+    /// assert_eq!(Units::NBody.format_time_in_message(0.001234567), "0.001235");
+    /// assert_eq!(Units::Si.format_time_in_message(7.12345), "7.123 s");
+    /// ```
+    pub fn format_time_in_message(&self, time: f64) -> String {
+        let unit = self.shown_time(time);
+        format!("{} {}", four_digits(time / unit.size), unit.name).trim_end().to_owned()
+    }
+
     /// Formats a length with four digits, for example `"50 pc"`.
     pub fn format_length(&self, length: f64) -> String {
         const OF_GALAXIES: &[(&str, f64)] = &[

@@ -99,6 +99,9 @@ fn times_and_lengths_use_the_largest_unit_they_reach() {
     assert_eq!(Units::NBody.format_time(1e300), "1.000e300");
     assert_eq!(Units::NBody.format_time(f64::NAN), "NaN");
     assert_eq!(Units::Solar.format_time(1e-15), "3.156e-8 s");
+    let in_message = |time| Units::Dimensionless.format_time_in_message(time);
+    assert_eq!([7.12345, 0.001_234_567, 0.0].map(in_message), ["7.123", "0.001235", "0"]);
+    assert_eq!(Units::Si.format_time_in_message(0.501_32), "501.3 ms");
     assert_eq!(Units::Galactic.format_length(0.05), "50 pc");
     assert_eq!([0.0, 0.25, 7200.0].map(|time| Units::Si.format_time(time)), ["0 s", "250 ms", "2 h"]);
     assert_eq!([0.0, 0.02].map(|length| Units::Si.format_length(length)), ["0 m", "20 mm"]);

@@ -248,7 +248,7 @@ impl Placement<'_> {
 
 /// Returns a warning about a wavelet that a run until `end` does not contain, or that is cut.
 fn wavelet_warning(wavelet: &Wavelet, at: &str, end: f64, units: Units) -> Option<String> {
-    let time = |t: f64| units.format_time(t);
+    let time = |t: f64| units.format_time_in_message(t);
     let ends = format!("the run ends at {}", time(end));
     match wavelet {
         Wavelet::Ricker { amplitude: 0.0, .. } | Wavelet::Sine { amplitude: 0.0, .. } => {
