@@ -95,13 +95,25 @@ fn overlaps(a: &Area, b: &Area) -> bool {
     a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]
 }
 
+/// Returns squares along a line, with sides of twice `reach`.
+fn areas_of_line([from, to]: [[f64; 2]; 2], reach: f64) -> Vec<Area> {
+    /// The longest line has 5.2 text sizes, so squares of 0.4 text sizes leave no gap.
+    const INTERVALS: u32 = 16;
+    let area_at = |k| {
+        let t = f64::from(k) / f64::from(INTERVALS);
+        let [x, y] = [0, 1].map(|axis| from[axis] + t * (to[axis] - from[axis]));
+        [x - reach, y - reach, x + reach, y + reach]
+    };
+    (0..=INTERVALS).map(area_at).collect()
+}
+
 /// Directions from a disc to its name, in the order of preference. The first four are also tried
 /// next to the disc.
 const DIRECTIONS: [[f64; 2]; 8] =
     [[1.0, 0.0], [-1.0, 0.0], [0.0, -1.0], [0.0, 1.0], [0.8, -0.6], [-0.8, 0.6], [-0.8, -0.6], [0.8, 0.6]];
 
-/// Places the names of the bodies where they cover no other disc, no other name and no text of the
-/// picture: next to the disc, or at two larger distances. Other names are left out.
+/// Places the names of the bodies where they cover no other disc, no other name with its line and no
+/// text of the picture: next to the disc, or at two larger distances. Other names are left out.
 fn place_names<'a>(
     image: &Image,
     present: &[(usize, [f64; 2])],
@@ -141,10 +153,13 @@ fn place_names<'a>(
                 let step = distance - 0.3 * size;
                 [[x + 0.5 * size * right, y + 0.5 * size * down], [x + step * right, y + step * down]]
             });
-            is_free.then_some((PlacedName { name, body, start, line }, area))
+            let line_areas = line.map(|line| areas_of_line(line, 0.2 * size)).unwrap_or_default();
+            let crosses = line_areas.iter().any(|part| occupied.iter().any(|other| overlaps(part, other)));
+            (is_free && !crosses).then_some((PlacedName { name, body, start, line }, area, line_areas))
         });
-        if let Some((name, area)) = found {
+        if let Some((name, area, line_areas)) = found {
             occupied.push(area);
+            occupied.extend(line_areas);
             placed.push(name);
         }
     }
@@ -326,7 +341,30 @@ mod tests {
             let disc = |[x, y]: [f64; 2]| [x - 3.0, y - 3.0, x + 3.0, y + 3.0];
             let mut discs = present.iter().filter(|(body, _)| *body != placed[k].body);
             assert!(discs.all(|(_, place)| !overlaps(area, &disc(*place))), "{name}");
+            for other in placed.iter().filter(|other| other.name != name) {
+                let Some([from, to]) = other.line else { continue };
+                for step in 0..=200 {
+                    let t = f64::from(step) / 200.0;
+                    let [x, y] = [0, 1].map(|axis| from[axis] + t * (to[axis] - from[axis]));
+                    assert!(!overlaps(area, &[x, y, x, y]), "the line of {} crosses {name}", other.name);
+                }
+            }
         }
+    }
+
+    /// Areas around a body leave no place next to it. One of them is on the way to a free place on
+    /// the right.
+    #[test]
+    fn lines_cross_no_text() {
+        let image = Image::filled(200, 200, BACKGROUND);
+        let size = text_size(&image);
+        let areas = [[1.5, -0.3, 1.7, 0.3], [-2.0, -0.5, -0.8, 0.5], [-0.5, -1.5, 0.5, -0.7], [-0.5, 0.7, 0.5, 1.5]];
+        let occupied: Vec<Area> = areas.iter().map(|area| area.map(|c| 100.0 + c * size)).collect();
+        let placed = place_names(&image, &[(0, [100.0; 2])], &["Venus"], occupied.clone());
+        let line = placed[0].line.expect("a place next to the disc is free");
+        assert!(line[1][0] > 101.0 && line[1][1] < 99.0, "not to the upper right: {line:?}");
+        let parts = areas_of_line(line, 0.0);
+        assert!(parts.iter().all(|part| occupied.iter().all(|area| !overlaps(part, area))), "{line:?}");
     }
 
     #[test]
