@@ -146,7 +146,7 @@ fn a_shot_is_converted_to_arrays_tables_and_plots() {
     assert!(lines[3].ends_with(",1,20,0"), "{}", lines[3]);
     dir.stdout_of(&["convert", "shot.sgy", "a.svg"]);
     let svg = dir.text("a.svg");
-    assert!(svg.starts_with("<svg ") && svg.contains("shot.sgy: shot 1"), "{svg}");
+    assert!(svg.starts_with("<svg ") && svg.contains("shot.sgy, shot 1"), "{svg}");
     dir.stdout_of(&["convert", "shot.sgy", "a.png"]);
     let image = read_field(&dir.path("a.png"), &Limits::default()).unwrap();
     assert_eq!(image.data.nodes, [960, 720, 1]);

@@ -214,7 +214,7 @@ fn convert_shot(arguments: &ConvertArgs, shots: &[Seismogram]) -> Result<(), Fai
     let shot = select_shot(input, shots, arguments.shot)?;
     let title = input.file_name().unwrap_or_default().to_string_lossy();
     let mut plot = SeismogramPlot::new(shot);
-    plot.title = format!("{title}: shot {}", shot.shot);
+    plot.title = format!("{title}, shot {}", shot.shot);
     match format {
         SeismogramFormat::Npy => write_seismogram_npy(output, shot).map_err(Failure::Output)?,
         SeismogramFormat::Csv => write_seismogram_csv(output, shot).map_err(Failure::Output)?,

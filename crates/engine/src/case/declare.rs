@@ -27,6 +27,9 @@ pub(super) struct KeySpec {
     pub only_with: Option<(&'static str, &'static str)>,
     /// The physics that have this key. Empty for a key of all.
     pub only_for: &'static [PhysicsName],
+    /// Whether the value is a difference, such as a range of temperatures. It has the same number in
+    /// °C and in K, so it does not say which of them the case has.
+    pub is_difference: bool,
     /// Meaning, as sentences.
     pub meaning: &'static str,
 }
@@ -83,13 +86,18 @@ pub(super) const fn sections_key(spec: &'static SectionSpec) -> KeySpec {
 
 impl KeySpec {
     const fn new(name: &'static str, kind: Kind, default: DefaultValue, meaning: &'static str) -> Self {
-        Self { name, kind, default, only_with: None, only_for: &[], meaning }
+        Self { name, kind, default, only_with: None, only_for: &[], is_difference: false, meaning }
     }
 
     /// Restricts the key to cases of some physics. Keys with the same name can be declared for
     /// others.
     pub const fn only_for(self, physics: &'static [PhysicsName]) -> Self {
         Self { only_for: physics, ..self }
+    }
+
+    /// Declares that the value is a difference.
+    pub const fn as_difference(self) -> Self {
+        Self { is_difference: true, ..self }
     }
 
     /// Returns true if cases of this physics have the key.

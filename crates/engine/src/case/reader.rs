@@ -170,6 +170,18 @@ impl<'a> Section<'a> {
             && self.spec.common_keys().any(|spec| spec.name == key && !spec.only_for.is_empty())
     }
 
+    /// Returns true if the case has neither the section of a physics nor the required one of the
+    /// default physics, which is reported.
+    pub fn lacks_physics(&self) -> bool {
+        let is_missing = |spec: &&KeySpec| {
+            matches!(spec.kind, Kind::Section(section) if section.required.is_some())
+                && self.selects_no_physics(spec.name)
+                && spec.applies_to(self.physics)
+                && self.entry(spec.name).is_none()
+        };
+        self.path.is_empty() && self.spec.common_keys().any(|spec| is_missing(&spec))
+    }
+
     /// Returns the list of sections `key` below this one.
     pub fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
         let Kind::Sections(spec) = self.declaration(key).kind else { self.misdeclared(key) };
@@ -272,7 +284,8 @@ impl<'a> Section<'a> {
     /// Records the text of a quantity, for the resolved case.
     pub fn record_quantity(&self, key: &str, text: &str, dimension: Dimension) {
         let has_unit = self.findings.quantities.borrow_mut().insert(self.key_path(key), text);
-        if has_unit && dimension == Dimension::Temperature {
+        let is_difference = || self.declared.borrow().iter().any(|spec| spec.name == key && spec.is_difference);
+        if has_unit && dimension == Dimension::Temperature && !is_difference() {
             self.findings.has_kelvins.set(true);
         }
     }

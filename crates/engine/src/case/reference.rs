@@ -12,8 +12,9 @@ const INTRODUCTION: &str = r#"# Case files
 <!-- Generated from crates/engine/src/case/sections by `cargo xtask reference`. Do not edit. -->
 
 A case file is a [TOML](https://toml.io) file. It describes one simulation: the initial state, the physics, the time steps and the
-output. The physics is selected by the section that is present: `[heat]` is heat conduction in a plate. A case with `[gravity]`, or without
-such a section, is about bodies that attract one another. `orrery init PRESET` writes one to start from, `orrery run CASE.toml --dry-run` prints a case with all defaults, and
+output. The physics is selected by the sections that are present: `[bodies]`, with or without `[gravity]`, is about bodies that attract one
+another, `[heat]` is heat conduction in a plate, `[wave]` is acoustic waves, and `[lennard_jones]` is a fluid of particles. `orrery init PRESET`
+writes a case to start from, `orrery run CASE.toml --dry-run` prints a case with all defaults, and
 `--set KEY=VALUE` replaces a key, such as `--set time.end="2 Gyr"`. An entry of a list has an index from 1, such as
 `--set 'wave.source[2].x=100'` or `--set 'heat.west.profile[1]=20'`, or its `name`, such as `--set lennard_jones.species.Ar.epsilon="120 K"`.
 A key that is not listed here is an error.
@@ -64,7 +65,10 @@ pub fn reference_page() -> String {
         .collect();
     page.push_str(&UNITS_INTRODUCTION.replace("DIMENSIONS", &dimensions.join("\n")));
     for unit in NAMED_UNITS {
-        let names: Vec<String> = unit.names.iter().map(|name| format!("`{name}`")).collect();
+        // Names that look like the one before, with another character for µ or Å, are left out.
+        let is_lookalike = |name: &&&str| name.contains(['\u{3bc}', '\u{212b}']);
+        let names = unit.names.iter().filter(|name| !is_lookalike(name));
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
         let si = unit.dimension.si_unit();
         let value = unit.si_value;
         let value = if (1e-3..1e5).contains(&value) { value.to_string() } else { format!("{value:e}") };

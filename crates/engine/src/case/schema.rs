@@ -259,7 +259,7 @@ fn quantity_schema(dimensions: &[Dimension]) -> Json {
         let units = NAMED_UNITS.iter().filter(|unit| dimensions.contains(&unit.dimension));
         units.flat_map(|unit| unit.names.iter().copied()).collect::<Vec<_>>().join("|")
     } else {
-        r"[/(1A-Za-zµÅ][-−A-Za-zµÅ0-9²³¹⁴⁵⁶⁷⁸⁹⁻()/*·^\s]*".to_owned()
+        r"[/(1A-Za-zµμÅÅ][-−A-Za-zµμÅÅ0-9²³¹⁴⁵⁶⁷⁸⁹⁻()/*·^\s]*".to_owned()
     };
     string_schema(&format!(r"^\s*{NUMBER_PATTERN}\s*(?:{unit})?\s*$"))
 }

@@ -105,7 +105,10 @@ impl Section<'_> {
         if found.is_none()
             && let Some(owners) = self.owners_of_word(key, text)
         {
-            self.reject(key, &format!(" is for {owners}, expected {}", expected()));
+            // The word is right for another physics, and none is selected.
+            if !self.lacks_physics() {
+                self.reject(key, &format!(" is for {owners}, expected {}", expected()));
+            }
         } else if found.is_none() {
             let hint = did_you_mean(text, names.iter().copied());
             self.reject(key, &format!(" is unknown, expected {}{hint}", expected()));

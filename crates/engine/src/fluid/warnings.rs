@@ -19,6 +19,7 @@ pub(super) fn setup_warnings(case: &Case, fluid: &FluidCase, particles: &FluidPa
     let mut found = Vec::new();
     found.extend(cutoff_warning(fluid));
     found.extend(tail_warning(fluid, particles));
+    found.extend(wrap_warning(fluid, particles));
     found.extend(species_warnings(fluid, particles));
     found.extend(rest_warning(fluid, particles));
     if let Some(thermostat) = &fluid.thermostat {
@@ -50,6 +51,15 @@ fn tail_warning(fluid: &FluidCase, particles: &FluidParticles) -> Option<String>
     (fluid.has_tail_corrections && is_open).then(|| {
         "lennard_jones.tail_corrections = true has no effect in an open box, which has no uniform density; a larger \
          lennard_jones.cutoff includes more pairs"
+            .to_owned()
+    })
+}
+
+fn wrap_warning(fluid: &FluidCase, particles: &FluidParticles) -> Option<String> {
+    let is_open = particles.bounds.sides == BoxSides::Open;
+    (matches!(fluid.start, FluidStart::File { wraps: true, .. }) && is_open).then(|| {
+        "particles.wrap = true has no effect in an open box, which has no periodic images; a file with a periodic box \
+         has particles to move"
             .to_owned()
     })
 }

@@ -148,7 +148,17 @@ fn energy_plot(_: &Schema, name: &str, units: &Units, rows: &[Row]) -> Vec<Named
 
 #[cfg(test)]
 mod tests {
+    use orrery_particles::settings::StepChoice;
+
     use super::*;
+
+    #[test]
+    fn advice_suits_the_steps_of_the_run() {
+        let drift = schema(&Units::NBody).drift.unwrap();
+        assert_eq!(drift.with_steps(StepChoice::Fixed(0.1)).advice, drift.advice);
+        let adaptive = drift.with_steps(StepChoice::Adaptive { eta: 0.02 }).advice;
+        assert!(adaptive.contains("a smaller eta") && !adaptive.contains("shorter step"), "{adaptive}");
+    }
 
     #[test]
     fn rows_read_back_to_the_same_bits() {

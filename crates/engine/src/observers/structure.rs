@@ -220,7 +220,7 @@ impl Structure {
         let measured: Vec<_> = means.iter().map(|row| (row.time, row.displacement)).collect();
         let mut series = vec![Series::line("measured", points(&measured))];
         if let Some(fit) = &fit {
-            let label = label_with_unit(&format!("D = {:.3e}", factor * fit.coefficient), unit);
+            let label = diffusion_label(factor * fit.coefficient, unit);
             let ends = [fit.from, fit.to].map(|t| (t, fit.at(t)));
             series.push(Series::line(label, points(&ends)));
         }
@@ -241,6 +241,12 @@ impl Structure {
 
 fn squared(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!("{unit}^2") }
+}
+
+/// Returns the label of a fit, such as `D = 2.404e-5 cm^2/s`. The unit belongs to a value, so it is
+/// not in brackets.
+fn diffusion_label(coefficient: f64, unit: &str) -> String {
+    format!("D = {coefficient:.3e} {unit}").trim_end().to_owned()
 }
 
 /// Returns the largest distance of the pair distribution function of a fluid.
@@ -363,5 +369,16 @@ impl Job for Measurement {
             results.lags.add(self.number - origin.number, self.time - origin.time, *displacement);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_of_a_fit_is_a_value_with_its_unit() {
+        assert_eq!(diffusion_label(2.4041e-5, "cm^2/s"), "D = 2.404e-5 cm^2/s");
+        assert_eq!(diffusion_label(0.03, ""), "D = 3.000e-2");
     }
 }

@@ -235,6 +235,7 @@ impl Run<'_> {
             }
             OnDrift::Warn => {
                 self.limit_reported = true;
+                let drift = drift.with_steps(self.case.time.step);
                 self.reporter.report(RunEvent::AboveLimit { step, drift, error, limit });
                 Ok(())
             }

@@ -2,6 +2,7 @@
 
 use orrery_io::plot::Plot;
 use orrery_model::Units;
+use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;
@@ -47,6 +48,16 @@ pub struct Drift {
 }
 
 impl Drift {
+    /// Returns the error with advice for a run with these steps. Only bodies have adaptive ones.
+    pub fn with_steps(self, step: StepChoice) -> Self {
+        match step {
+            StepChoice::Fixed(_) => self,
+            StepChoice::Adaptive { .. } => {
+                Self { advice: "with adaptive steps, a smaller eta or a larger softening may help", ..self }
+            }
+        }
+    }
+
     /// Returns the error at the row `last`, relative to the row `first`.
     pub fn error(&self, first: &Row, last: &Row) -> f64 {
         (self.between)(self.scale, first, last)

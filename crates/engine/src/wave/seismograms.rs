@@ -111,7 +111,7 @@ impl Survey {
     pub fn draw(&self, folder: &Path, traces: &[Vec<f64>]) -> Result<(), EngineError> {
         let seismogram = self.seismogram(traces);
         let mut plot = SeismogramPlot::new(&seismogram);
-        plot.title = format!("{}: shot {}", self.name, self.shot);
+        plot.title = format!("{}, shot {}", self.name, self.shot);
         if self.units != Units::Si {
             (plot.length_unit, plot.time_unit) = (String::new(), String::new());
         }

@@ -17,6 +17,10 @@ const EDGE: [u8; 3] = [150, 158, 180];
 const LIGHT: [f32; 3] = [-0.36, 0.48, 0.8];
 /// Brightness of the parts that the light does not reach.
 const AMBIENT: f32 = 0.35;
+/// Largest part of the height of a picture that the legend of a colour map may take, with its
+/// margin. Text has at least 7 pixels, so the legend would cover the box in pictures of fewer than
+/// about 220 pixels.
+const MAX_LEGEND_PART: f64 = 0.15;
 /// Part of the brightness that the farthest sphere loses.
 const DEPTH_FADE: f32 = 0.55;
 
@@ -221,19 +225,24 @@ fn draw_legend(image: &mut Image, legend: &SphereLegend, left_end: f64) {
         SphereLegend::Bar { colours, quantity, ends: [low, high] } => {
             let length = 12.0 * size;
             let bar_right = right - text_width(high, size) - 0.6 * size;
-            let area = [bar_right - length, baseline - size, bar_right, baseline].map(|x| x as i64);
-            write(image, high, right - text_width(high, size), baseline, INK);
             let low_left = bar_right - length - 0.6 * size - text_width(low, size);
-            write(image, low, low_left, baseline, INK);
             // Next to the bar, because the box of the particles can be above it.
             let quantity_left = low_left - size - text_width(quantity, size);
-            match quantity_left > left_end + 1.5 * size {
+            let is_in_one_row = quantity_left > left_end + 1.5 * size;
+            let legend_height = margin + size + if is_in_one_row { 0.0 } else { 1.7 * size };
+            if legend_height > MAX_LEGEND_PART * f64::from(image.height) {
+                return;
+            }
+            write(image, high, right - text_width(high, size), baseline, INK);
+            write(image, low, low_left, baseline, INK);
+            match is_in_one_row {
                 true => write(image, quantity, quantity_left, baseline, INK),
                 false => {
                     let middle = bar_right - 0.5 * (length + text_width(quantity, size));
                     write(image, quantity, middle, baseline - 1.7 * size, INK);
                 }
             }
+            let area = [bar_right - length, baseline - size, bar_right, baseline].map(|x| x as i64);
             let line = (0.08 * size).round().max(1.0) as i64;
             ColourBar { area, is_horizontal: true, line, ink: INK }.draw(image, &[colours]);
         }
@@ -327,6 +336,21 @@ mod tests {
             let top = changed.map(|i| i / pixels).min().expect("a legend");
             let edge = (0..pixels).rev().find(|&y| without.pixel(pixels / 2, y) != BACKGROUND);
             assert!(top > edge.expect("a box") + 1, "{pixels}: {top}, {edge:?}");
+        }
+    }
+
+    #[test]
+    fn small_pictures_have_no_legend() {
+        let legend = SphereLegend::Bar {
+            colours: ColourMap::viridis(),
+            quantity: "neighbours".into(),
+            ends: ["0".into(), "14".into()],
+        };
+        for (pixels, has_legend) in [(96, false), (160, false), (320, true)] {
+            let mut image = Image::filled(pixels, pixels, BACKGROUND);
+            let empty = image.clone();
+            draw_legend(&mut image, &legend, 0.0);
+            assert_eq!(image != empty, has_legend, "{pixels}");
         }
     }
 }

@@ -38,7 +38,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     title: "Lennard-Jones melt",
     size_unit: "particles",
     host_bytes: |n| (n as u64).saturating_mul(BYTES_PER_PARTICLE),
-    sizes: DefaultSizes { gpu: 65_536, opencl_cpu: 4096, host: 32_000 },
+    sizes: DefaultSizes { gpu: 65_536, opencl_cpu: 2048, host: 32_000 },
     counted: Counted {
         item: "particle",
         rate_unit: "particle-steps/s",

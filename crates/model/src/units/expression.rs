@@ -40,22 +40,23 @@ const fn unit(names: &'static [&'static str], dimension: Dimension, si_value: f6
     NamedUnit { names, dimension, si_value }
 }
 
-/// All units with a name. Products of them are units too, such as `km/s`.
+/// All units with a name. Products of them are units too, such as `km/s`. The micro sign has two
+/// characters, U+00B5 and the Greek letter U+03BC, and so has ångström, U+00C5 and U+212B.
 pub const NAMED_UNITS: &[NamedUnit] = &[
     unit(&["m"], Dimension::Length, 1.0),
     unit(&["km"], Dimension::Length, 1e3),
     unit(&["cm"], Dimension::Length, 1e-2),
     unit(&["mm"], Dimension::Length, 1e-3),
-    unit(&["um", "µm"], Dimension::Length, 1e-6),
+    unit(&["um", "µm", "\u{3bc}m"], Dimension::Length, 1e-6),
     unit(&["nm"], Dimension::Length, 1e-9),
-    unit(&["angstrom", "Å"], Dimension::Length, 1e-10),
+    unit(&["angstrom", "Å", "\u{212b}"], Dimension::Length, 1e-10),
     unit(&["au", "AU"], Dimension::Length, ASTRONOMICAL_UNIT),
     unit(&["pc"], Dimension::Length, PARSEC),
     unit(&["kpc"], Dimension::Length, 1e3 * PARSEC),
     unit(&["Mpc"], Dimension::Length, 1e6 * PARSEC),
     unit(&["s"], Dimension::Time, 1.0),
     unit(&["ms"], Dimension::Time, 1e-3),
-    unit(&["us", "µs"], Dimension::Time, 1e-6),
+    unit(&["us", "µs", "\u{3bc}s"], Dimension::Time, 1e-6),
     unit(&["ns"], Dimension::Time, 1e-9),
     unit(&["ps"], Dimension::Time, 1e-12),
     unit(&["fs"], Dimension::Time, 1e-15),

@@ -49,6 +49,15 @@ fn errors_name_the_expected_unit() {
     };
     assert_error(Units::Galactic, "kpc", Dimension::Length, "'kpc' is not a quantity");
     assert_error(Units::Galactic, "", Dimension::Length, "not a quantity");
+    for (text, same, dimension) in [
+        ("100 \u{3bc}m", "100 \u{b5}m", Dimension::Length),
+        ("5 \u{3bc}s", "5 \u{b5}s", Dimension::Time),
+        ("3.4 \u{212b}", "3.4 \u{c5}", Dimension::Length),
+        ("2 1/\u{212b}^3", "2 1/\u{c5}^3", Dimension::NumberDensity),
+    ] {
+        assert_eq!(Units::Real.parse(text, dimension), Units::Real.parse(same, dimension), "{text}");
+        assert!(Units::Real.parse(text, dimension).is_ok(), "{text}");
+    }
     assert_error(Units::Galactic, "µ", Dimension::Length, "not a quantity");
     assert_error(Units::Galactic, "1 parsec", Dimension::Length, "unknown unit 'parsec', expected a length");
     assert_error(Units::Galactic, "1 Myr", Dimension::Length, "'Myr' is a unit of time, expected a length");

@@ -115,7 +115,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 quantity(Dimension::Temperature, Range::Positive).or("none", "the run ends at its end time"),
                 "none",
                 "Ends the run when the largest minus the smallest temperature is below this.",
-            ),
+            )
+            .as_difference(),
             key("stop_every", integer_from(1), "100", "Number of steps between two checks of `stop_range`."),
             section_key(WEST),
             section_key(EAST),
