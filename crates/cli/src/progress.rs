@@ -116,7 +116,8 @@ impl Progress {
     fn named(&self, text: &str) -> String {
         let run = self.run.trim_end_matches('/');
         let rest = ["warning: ", "waiting: "].iter().find_map(|start| text.strip_prefix(start));
-        let is_after_run = rest.unwrap_or(text).strip_prefix(run).is_some_and(|end| end.starts_with([':', '/']));
+        let is_after_run =
+            rest.unwrap_or(text).strip_prefix(run).is_some_and(|end| end.starts_with([':', '/']));
         // The directory "10" is not named by "step 10: ...".
         if is_after_run || text.contains(&format!(" {run}/")) {
             return text.to_owned();

@@ -266,3 +266,18 @@ fn a_run_that_was_recorded_in_numbers_is_resumed() {
         }
     }
 }
+
+/// A range of temperatures is a difference, which has the same number in °C.
+#[test]
+fn a_range_in_kelvin_does_not_contradict_degrees() {
+    let plate = |unit: &str, value: &str| {
+        format!(
+            "units = \"si\"\n[grid]\nnx = 9\nny = 9\nhx = \"1 cm\"\n[heat]\nunit = \"{unit}\"\nconductivity = 1.0\n\
+             stop_range = \"1 K\"\n[initial]\nstate = \"uniform\"\nvalue = {value}\n[time]\nend = \"1 s\"\n"
+        )
+    };
+    let case = load(&plate("°C", "20"), &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert!(case.to_toml().contains("stop_range = \"1 K\""), "{}", case.to_toml());
+    let error = load(&plate("°C", "\"300 K\""), &[]).unwrap_err().to_string();
+    assert!(error.contains("heat.unit = \"°C\", but temperatures of the case are given in K"), "{error}");
+}

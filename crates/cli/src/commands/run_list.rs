@@ -121,10 +121,11 @@ impl Runs {
             }
             print_case(case, folder);
             let names_run = common.quiet || self.survey.is_some();
-            let summary = execute_run(case, folder, start, control, common).map_err(|error| match names_run {
-                true => name_run(error, folder),
-                false => error.into(),
-            })?;
+            let summary =
+                execute_run(case, folder, start, control, common).map_err(|error| match names_run {
+                    true => name_run(error, folder),
+                    false => error.into(),
+                })?;
             let whole = self.survey.as_ref().map_or(folder, |(_, survey)| survey);
             ending = print_end(&summary, folder, whole);
             summaries.push(summary_json(&summary, folder));

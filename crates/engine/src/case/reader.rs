@@ -284,7 +284,8 @@ impl<'a> Section<'a> {
     /// Records the text of a quantity, for the resolved case.
     pub fn record_quantity(&self, key: &str, text: &str, dimension: Dimension) {
         let has_unit = self.findings.quantities.borrow_mut().insert(self.key_path(key), text);
-        let is_difference = || self.declared.borrow().iter().any(|spec| spec.name == key && spec.is_difference);
+        let is_difference =
+            || self.declared.borrow().iter().any(|spec| spec.name == key && spec.is_difference);
         if has_unit && dimension == Dimension::Temperature && !is_difference() {
             self.findings.has_kelvins.set(true);
         }

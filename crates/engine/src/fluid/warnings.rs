@@ -239,6 +239,24 @@ mod tests {
     }
 
     #[test]
+    fn wrapping_into_an_open_box_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.xyz");
+        let text = format!(
+            "[particles]\nfile = {path:?}\nwrap = true\n[lennard_jones]\n[time]\nstep = 0.001\nend = 1\n"
+        );
+        for (pbc, count) in [("F F F", 1), ("T T T", 0)] {
+            let lattice = "Lattice=\"9 0 0 0 9 0 0 0 9\"";
+            let columns = "Properties=species:S:1:pos:R:3:velo:R:3";
+            let frame = format!("2\n{lattice} pbc=\"{pbc}\" {columns}\nA 1 1 1 1 0 0\nA 5 1 1 -1 0 0\n");
+            std::fs::write(&path, frame).unwrap();
+            let found = warnings(&text, &[]);
+            let wraps = found.iter().filter(|line| line.contains("wrap = true has no effect in an open box"));
+            assert_eq!(wraps.count(), count, "{found:?}");
+        }
+    }
+
+    #[test]
     fn usual_settings_are_not_reported() {
         let sets: [&[&str]; 4] = [
             &["particles.temperature=1"],

@@ -358,7 +358,8 @@ mod tests {
     fn lines_cross_no_text() {
         let image = Image::filled(200, 200, BACKGROUND);
         let size = text_size(&image);
-        let areas = [[1.5, -0.3, 1.7, 0.3], [-2.0, -0.5, -0.8, 0.5], [-0.5, -1.5, 0.5, -0.7], [-0.5, 0.7, 0.5, 1.5]];
+        let areas =
+            [[1.5, -0.3, 1.7, 0.3], [-2.0, -0.5, -0.8, 0.5], [-0.5, -1.5, 0.5, -0.7], [-0.5, 0.7, 0.5, 1.5]];
         let occupied: Vec<Area> = areas.iter().map(|area| area.map(|c| 100.0 + c * size)).collect();
         let placed = place_names(&image, &[(0, [100.0; 2])], &["Venus"], occupied.clone());
         let line = placed[0].line.expect("a place next to the disc is free");
