@@ -300,6 +300,31 @@ fn damaged_names_of_chunks_are_refused() {
     read_unlimited(&path).expect("a log of another program");
 }
 
+/// Schema 2.0 has the names of 1.4, so a damaged one is refused. Names of later versions are not
+/// known, and those that may be velocities are reported.
+#[test]
+fn damaged_names_of_later_schemas_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.gsd");
+    Trajectory::new(periodic_box(), 3, 1).append(&path, 0..1);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[48..54].copy_from_slice(b"others");
+    let velocity = 256 + bytes[256..].windows(8).position(|bytes| bytes == b"velocity").unwrap();
+    let mut read = |schema: u32, last: u8| {
+        bytes[40..44].copy_from_slice(&schema.to_le_bytes());
+        bytes[velocity + 7] = last;
+        fs::write(&path, &bytes).unwrap();
+        read_unlimited(&path)
+    };
+    for schema in [2 << 16, 2 << 16 | 1] {
+        assert_eq!(read(schema, b'y').unwrap().ignored, [""; 0]);
+    }
+    let error = read(2 << 16, b'x').unwrap_err().to_string();
+    assert!(error.contains("name 9 of the chunks: got 'particles/velocitx'"), "{error}");
+    let file = read(2 << 16 | 1, b'x').unwrap();
+    assert_eq!(file.ignored, ["no velocities but chunks of another name ('particles/velocitx')"]);
+}
+
 /// An entry of the index that refers to another name is found where the names of a frame are known.
 #[test]
 fn damaged_names_in_the_index_are_refused() {
@@ -336,6 +361,19 @@ fn velocities_under_another_name_are_reported() {
     assert_eq!(ignored(&format!("{start}:vemo:R:3"), "1 2 3"), (false, reported("vemo:R:3")));
     assert_eq!(ignored(&format!("{start}:velo:S:3"), "1 2 3"), (false, reported("velo:S:3")));
     assert_eq!(ignored(&format!("{start}:momenta:R:3"), "1 2 3"), (false, reported("momenta:R:3")));
+    let columns = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+        vec![format!("no velocities but properties of another name ({})", names.join(", "))]
+    };
+    assert_eq!(
+        ignored(&format!("{start}:vx:R:1:vy:R:1:vz:R:1"), "1 2 3"),
+        (false, columns(&["vx:R:1", "vy:R:1", "vz:R:1"]))
+    );
+    assert_eq!(
+        ignored(&format!("{start}:V:R:2:w:R:1:V_z:R:1"), "1 2 3 4"),
+        (false, columns(&["V:R:2", "V_z:R:1"]))
+    );
+    assert_eq!(ignored(&format!("{start}:volume:R:1:virial:R:6"), "1 2 3 4 5 6 7"), (false, Vec::new()));
     assert_eq!(ignored(&format!("{start}:forces:R:3:Z:I:1"), "1 2 3 4"), (false, Vec::new()));
     assert_eq!(ignored(start, ""), (false, Vec::new()));
     assert_eq!(ignored(&format!("{start}:velo:I:3:spin:R:3"), "1 2 3 4 5 6"), (true, Vec::new()));

@@ -9,10 +9,10 @@ use super::{APPLICATION, CHUNK_NAMES, Entry, Header};
 use crate::error::Fault;
 use crate::fluid::quoted;
 
-/// Last version of the schema whose names are known: 1.4. Later ones can have others.
-const KNOWN_SCHEMA: u32 = 1 << 16 | 4;
+/// Last version of the schema whose names are known: 2.0. Later ones can have others.
+const KNOWN_SCHEMA: u32 = 2 << 16;
 
-/// Categories of the schema `hoomd` 1.4 and their names.
+/// Categories of the schema `hoomd` 1.4 and their names, which are those of 2.0 too.
 const SCHEMA_NAMES: [(&str, &[&str]); 8] = [
     ("configuration", &["step", "dimensions", "box"]),
     (
@@ -84,6 +84,15 @@ pub(super) fn check_names(header: &Header, names: &[String]) -> Result<(), Fault
         }
         None => Ok(()),
     }
+}
+
+/// Describes the unknown names of a file without velocities, which may be velocities under another
+/// or a damaged name. Only later versions of the schema have unknown names, see [`check_names`].
+pub(super) fn possible_velocities(names: &[String]) -> Option<String> {
+    let unknown: Vec<String> = names.iter().filter(|name| !is_known(name)).map(|name| quoted(name)).collect();
+    let has_velocities = names.iter().any(|name| name == "particles/velocity");
+    (!has_velocities && !unknown.is_empty())
+        .then(|| format!("no velocities but chunks of another name ({})", unknown.join(", ")))
 }
 
 fn is_known(name: &str) -> bool {

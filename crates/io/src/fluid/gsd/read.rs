@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use orrery_model::format_count;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 
-use super::names::{FrameNames, check_names};
+use super::names::{FrameNames, check_names, possible_velocities};
 use super::{ENTRY_BYTES, Entry, HEADER_BYTES, Header, NAME_UNIT_BYTES, SCHEMA, ValueType};
 use crate::error::Fault;
 use crate::fluid::builder::{Builder, open_box};
@@ -161,7 +161,7 @@ fn read_box(frame: &Frame<'_>, dimensions: usize) -> Result<SimulationBox, Fault
 
 /// Describes what the frame has beside particles without shape and charge.
 fn ignored_parts(frame: &Frame<'_>, n: u64) -> Result<Vec<String>, Fault> {
-    let mut parts = Vec::new();
+    let mut parts: Vec<String> = possible_velocities(frame.names).into_iter().collect();
     for (name, one, many) in TOPOLOGY {
         let count = frame.first_number(name)?.unwrap_or(0.0);
         if count > 0.0 {

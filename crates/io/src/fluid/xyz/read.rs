@@ -311,13 +311,17 @@ fn numbers_of(text: &str) -> Option<Vec<f64>> {
 }
 
 /// Describes the properties of a file without velocities that may be velocities under another or a
-/// damaged name: those with three numbers, and those whose name starts like that of velocities.
+/// damaged name: those with three numbers, those whose name starts like that of velocities, and
+/// components such as `vx` or `v_x`.
 fn possible_velocities(properties: &str) -> Option<String> {
     let fields: Vec<&str> = properties.split(':').collect();
     let may_be_velocity = |property: &&[&str]| {
         let [name, _, count] = property[..] else { return false };
         let is_other = ["pos", "image", "force", "forces", "species"].contains(&name);
-        !is_other && (count == "3" || name.to_ascii_lowercase().starts_with("vel"))
+        let name = name.to_ascii_lowercase();
+        let component = name.strip_prefix('v').map(|rest| rest.trim_start_matches('_'));
+        let is_component = component.is_some_and(|component| ["", "x", "y", "z"].contains(&component));
+        !is_other && (count == "3" || name.starts_with("vel") || is_component)
     };
     let found: Vec<String> =
         fields.chunks(3).filter(may_be_velocity).map(|property| quoted(&property.join(":"))).collect();
