@@ -168,7 +168,13 @@ fn a_model_is_converted_to_fields() {
     // Both kinds of data can be requested.
     let message = error_of(&dir, &["convert", "model.sgy", "b.csv", "--as", "seismograms"]);
     assert!(message.starts_with("model.sgy: 6 shots with the numbers 1 to 6, expected one"), "{message}");
-    dir.stdout_of(&["convert", "shot.sgy", "b.npy", "--as", "model"]);
+    // Its first time is not 0.
+    assert_eq!(
+        error_of(&dir, &["convert", "shot.sgy", "b.npy", "--as", "model"]),
+        "shot.sgy: trace 1, first sample: got -12.5 ms, expected 0: the first node of a model is at depth 0"
+    );
+    write_shots(&dir, "from-zero.sgy", &[Seismogram { start: 0.0, ..shot(1) }]);
+    dir.stdout_of(&["convert", "from-zero.sgy", "b.npy", "--as", "model"]);
     assert_eq!(read_volume_npy(&dir.path("b.npy"), &Limits::default()).unwrap().nodes, [3, 5, 1]);
     // Three axes, if inlines and crosslines vary.
     let mut bytes = dir.bytes("model.sgy");

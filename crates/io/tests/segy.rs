@@ -229,6 +229,20 @@ fn traces_are_columns_of_a_section() {
     assert_eq!((model.data.nodes, model.spacing), ([1, 2, 1], [None, Some(12.5), None]));
 }
 
+/// A model that starts below the surface would be shifted upwards.
+#[test]
+fn a_model_with_a_delay_is_refused() {
+    let mut bytes = model_bytes(&[(1, 1), (1, 2), (1, 3)]);
+    for (trace, delay) in [(2, -4i16), (1, 200)] {
+        set(&mut bytes[3600 + trace * 248..], 109, &delay.to_be_bytes());
+        let expected = format!(
+            "trace {}, first sample: got {delay} ms, expected 0: the first node of a model is at depth 0",
+            trace + 1
+        );
+        assert_eq!(read_model(&bytes).unwrap_err(), expected);
+    }
+}
+
 #[test]
 fn inlines_and_crosslines_are_axes_of_a_volume() {
     // Crosslines vary slowest in the file, and inlines descend.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use orrery_model::four_digits;
+
 use super::read::{TraceHead, Traces, read_traces};
 use crate::error::{Fault, IoError};
 use crate::field::VolumeData;
@@ -27,7 +29,8 @@ pub struct SegyModel {
 /// The spacing along x and y follows from the coordinates of the ensemble (bytes 181 to 188) or
 /// else of the receivers (81 to 88). Traces that are not equidistant are refused. The spacing along
 /// depth is a thousandth of the sample interval, as depth sections have it in millimetres. Files in
-/// feet are converted to metres.
+/// feet are converted to metres. The first sample is that of depth 0: a delay recording time (bytes
+/// 109 and 110) other than 0 is refused.
 pub fn read_model_segy(path: &Path, limits: &Limits) -> Result<SegyModel, IoError> {
     read_model_segy_hashed(path, limits).map(|(model, _)| model)
 }
@@ -39,6 +42,11 @@ pub fn read_model_segy_hashed(path: &Path, limits: &Limits) -> Result<(SegyModel
 
 pub fn build_model(traces: Traces) -> Result<SegyModel, Fault> {
     let Traces { layout, heads, samples } = traces;
+    if let Some(k) = heads.iter().position(|head| head.start != 0.0) {
+        let got = format!("{} ms", four_digits(1e3 * heads[k].start));
+        let expected = "0: the first node of a model is at depth 0";
+        return Err(Fault::malformed(format!("trace {}, first sample", k + 1), got, expected));
+    }
     let (order, lines) = arrange(&heads)?;
     let (columns, depths) = (order.len(), layout.samples);
     let mut values = vec![0.0; samples.len()];
