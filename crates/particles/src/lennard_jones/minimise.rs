@@ -9,8 +9,8 @@
 //!    that often goes uphill stands still.
 //!
 //! Both use the forces of mixed precision, whose integers hold larger forces than those of f64: at
-//! a distance of 0.1 σ a force is 5e14 ε/σ. In double precision FIRE then continues with forces
-//! in f64.
+//! a distance of 0.1 σ a force is 5e14 ε/σ. Their quantum can be 2^-16 ε/σ, so limits below
+//! 0.01 ε/σ are reached with forces in f64, as in double precision: FIRE then continues with them.
 //!
 //! No particle moves farther than a tenth of σ in a step, because forces between overlapping
 //! particles are huge. Sums are taken in the order of the user, so results do not depend on
@@ -43,6 +43,10 @@ const DESCENT_STEPS: u32 = 1000;
 /// Way per force of steepest descent, in units of σ²/ε. Near a minimum, pairs have the stiffness
 /// 57 ε/σ², so descent is stable there with a dozen neighbours.
 const DESCENT_RATE: f64 = 5e-4;
+
+/// Largest force that the forces of mixed precision have to reach, in units of ε/σ. It is far above
+/// their quantum.
+const COARSE_FORCE: f64 = 0.01;
 
 /// When a minimisation ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,24 +151,30 @@ impl Minimiser {
     pub fn run(&mut self, must_go_on: &mut dyn FnMut(&Self) -> bool) -> Result<MinimiseEnd, Exploded> {
         self.fluid.apply(&[Motion::Scale(0.0)])?;
         while self.largest_force() > DESCENT_FORCE && self.steps < DESCENT_STEPS {
-            if let Some(end) = self.end(must_go_on) {
+            if let Some(end) = self.end(self.limits.largest_force, must_go_on) {
                 return Ok(end);
             }
             self.descend()?;
         }
-        let end = self.relax(must_go_on)?;
-        if end != MinimiseEnd::Converged || self.fluid.settings().precision == self.precision {
+        let limit = self.limits.largest_force;
+        let end = self.relax(limit.max(COARSE_FORCE), must_go_on)?;
+        let is_fine = self.precision == PairPrecision::Double || limit < COARSE_FORCE;
+        let is_double = self.fluid.settings().precision == PairPrecision::Double;
+        if end != MinimiseEnd::Converged || !is_fine {
             return Ok(end);
         }
-        let settings = FluidSettings { precision: self.precision, ..self.fluid.settings().clone() };
-        self.fluid = HostFluid::new(self.fluid.particles(), &settings);
-        self.fluid.apply(&[Motion::Scale(0.0)])?;
-        self.sums = self.fluid.force_sums();
-        self.relax(must_go_on)
+        if !is_double {
+            let settings =
+                FluidSettings { precision: PairPrecision::Double, ..self.fluid.settings().clone() };
+            self.fluid = HostFluid::new(self.fluid.particles(), &settings);
+            self.fluid.apply(&[Motion::Scale(0.0)])?;
+            self.sums = self.fluid.force_sums();
+        }
+        self.relax(limit, must_go_on)
     }
 
-    fn end(&self, must_go_on: &mut dyn FnMut(&Self) -> bool) -> Option<MinimiseEnd> {
-        if self.largest_force() <= self.limits.largest_force {
+    fn end(&self, limit: f64, must_go_on: &mut dyn FnMut(&Self) -> bool) -> Option<MinimiseEnd> {
+        if self.largest_force() <= limit {
             Some(MinimiseEnd::Converged)
         } else if self.steps >= self.limits.steps {
             Some(MinimiseEnd::StepLimit)
@@ -185,13 +195,17 @@ impl Minimiser {
         Ok(())
     }
 
-    /// Relaxes the particles with FIRE.
-    fn relax(&mut self, must_go_on: &mut dyn FnMut(&Self) -> bool) -> Result<MinimiseEnd, Exploded> {
+    /// Relaxes the particles with FIRE until no force exceeds `limit`, in units of ε/σ.
+    fn relax(
+        &mut self,
+        limit: f64,
+        must_go_on: &mut dyn FnMut(&Self) -> bool,
+    ) -> Result<MinimiseEnd, Exploded> {
         let first = FIRST_STEP * (self.length_unit / self.force_unit).sqrt();
         let (mut step, mut mixing, mut downhill) = (first, FIRST_MIXING, 0);
         let mut is_first = true;
         loop {
-            if let Some(end) = self.end(must_go_on) {
+            if let Some(end) = self.end(limit, must_go_on) {
                 return Ok(end);
             }
             if self.sums.power > 0.0 {

@@ -369,6 +369,22 @@ fn a_dense_random_start_reaches_the_energy_of_the_glass() {
     }
 }
 
+/// Limits below the quantum of the forces of mixed precision, 2^-16 ε/σ, are reached with forces in
+/// f64. Before, neither precision converged.
+#[test]
+fn minimisation_reaches_forces_below_the_quantum_of_mixed_precision() {
+    let particles = random_positions(SimulationBox::periodic([5.0; 3], 3), 90, 5);
+    for precision in [PairPrecision::Mixed, PairPrecision::Double] {
+        for limit in [1e-5, 1e-10] {
+            let settings = FluidSettings { precision, ..plain_settings(Truncation::Switched { start: 0.8 }) };
+            let (minimiser, end) = minimised(particles.clone(), &settings, limit);
+            let state = minimiser.state();
+            println!("{precision:?}: {state:?}");
+            assert!(end == MinimiseEnd::Converged && state.largest_force <= limit, "{state:?}");
+        }
+    }
+}
+
 /// The result depends on the particles only: not on threads, the skin, or the order of the lists.
 #[test]
 fn minimisation_gives_the_same_bits_for_any_threads_and_lists() {

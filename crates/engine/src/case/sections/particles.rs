@@ -68,6 +68,9 @@ const STARTS: &[Start] = &[
     },
 ];
 
+/// Smallest limit of the forces of a minimisation. Rounding errors of f64 are near 1e-11.
+const SMALLEST_MINIMISE_FORCE: f64 = 1e-10;
+
 const COUNT: Kind = Kind::Integer { least: 1, most: u32::MAX as u64 };
 const CELL_COUNT: Kind = Kind::Integer { least: 1, most: 100_000 };
 const CELLS: &[KeySpec] = &[
@@ -160,10 +163,10 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
             ),
             key(
                 "minimise_force",
-                number(Range::Positive),
+                number(Range::Between { least: SMALLEST_MINIMISE_FORCE, most: 1e12 }),
                 "1",
                 "Largest component of a force at the end of the minimisation, in units of the largest epsilon and \
-                 sigma.",
+                 sigma. Below 0.01 the minimisation continues with forces in f64, whose rounding errors are about 1e-11.",
             ),
             key(
                 "minimise_steps",
@@ -175,7 +178,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec {
                 "remove_drift",
                 Kind::Boolean,
                 "true",
-                "Whether the motion of the centre of mass is removed at the start.",
+                "Whether the motion of the centre of mass is removed at the start. Otherwise it counts as temperature, \
+                 also for the thermostat.",
             ),
         ]],
     )
