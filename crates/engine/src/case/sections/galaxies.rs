@@ -7,7 +7,8 @@
 
 use orrery_model::ic::{Encounter, Galaxy, Orientation};
 
-use super::models::{SEED, angle_key, length_key, mass_key};
+use super::image::read_angle;
+use super::models::{LARGEST_ANGLE, SEED, angle_key, length_key, mass_key};
 use crate::case::declare::{
     KeySpec, KeyTables, MAX_INTEGER, Range, SectionSpec, derived_key, integer_from, key, number, section_key,
 };
@@ -92,7 +93,11 @@ const SHAPE_KEYS: &[KeySpec] = &[
 ];
 
 const ORIENTATION_KEYS: &[KeySpec] = &[
-    angle_key("inclination", "60 deg", "Angle between the spins of the disc and of the orbit."),
+    angle_key(
+        "inclination",
+        "60 deg",
+        "Angle between the spins of the disc and of the orbit, from -360 to 360 degrees.",
+    ),
     angle_key("argument", "-30 deg", "Angle from the ascending node of the disc to the pericentre."),
 ];
 
@@ -136,8 +141,10 @@ pub(super) fn read_encounter(section: &Section<'_>, eps: f64) -> Encounter {
 
 fn tilted_galaxy(section: &Section<'_>, default: Galaxy) -> (Galaxy, Orientation) {
     let galaxy = galaxy_from_keys(section, default);
-    let orientation =
-        Orientation { inclination: section.quantity("inclination"), argument: section.quantity("argument") };
+    let orientation = Orientation {
+        inclination: read_angle(section, "inclination", LARGEST_ANGLE),
+        argument: read_angle(section, "argument", LARGEST_ANGLE),
+    };
     section.finish();
     (galaxy, orientation)
 }

@@ -207,10 +207,12 @@ fn read_direction(section: &Section<'_>) -> ViewDirection {
     ViewDirection::Angles { azimuth, elevation }
 }
 
-fn read_angle(section: &Section<'_>, key: &'static str, most: f64) -> f64 {
+/// Reads an angle between -`most` and `most` degrees. A larger one is most probably in degrees
+/// without their unit. An inherited value was checked where it is written.
+pub(super) fn read_angle(section: &Section<'_>, key: &'static str, most: f64) -> f64 {
     let angle = section.quantity(key);
     // Degrees are converted with a rounding error.
-    if angle.abs() > most.to_radians() * (1.0 + 1e-12) {
+    if section.has_key(key) && angle.abs() > most.to_radians() * (1.0 + 1e-12) {
         let range = format!("-{most} deg <= {key} <= {most} deg");
         section.reject(key, &format!(" is outside {range}; a number without a unit is in radians"));
     }

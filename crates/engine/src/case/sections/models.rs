@@ -12,6 +12,7 @@ use orrery_model::ic::{
 };
 
 use super::galaxies;
+use super::image::read_angle;
 use crate::case::declare::{
     KeySpec, KeyTables, Range, Variant, When, Word, WordList, integer_from, key, number, quantity,
 };
@@ -134,6 +135,9 @@ pub(super) const fn length_key(name: &'static str, default: &'static str, meanin
     key(name, quantity(Length, Range::Positive), default, meaning)
 }
 
+/// Largest angle of a model in degrees.
+pub(super) const LARGEST_ANGLE: f64 = 360.0;
+
 pub(super) const fn angle_key(name: &'static str, default: &'static str, meaning: &'static str) -> KeySpec {
     key(name, quantity(Angle, Range::Any), default, meaning)
 }
@@ -155,7 +159,13 @@ const HERNQUIST_KEYS: &[KeySpec] = &[
     SEED,
     TOTAL_MASS,
     length_key("scale_radius", "1", "Scale radius a. Half of the mass lies within 2.41 a."),
-    key("cutoff", number(Range::Positive), "1000", "Largest radius, in scale radii."),
+    key(
+        "cutoff",
+        number(Range::Positive),
+        "1000",
+        "Largest radius, in scale radii. The speeds are those of a sphere without cutoff, so a cut sphere expands: \
+         2 K / |W| is 1.02 for 10, 1.05 for 5 and 1.42 for 1.",
+    ),
 ];
 
 const UNIFORM_SPHERE_KEYS: &[KeySpec] =
@@ -171,7 +181,12 @@ const KEPLER_KEYS: &[KeySpec] = &[
     ),
     length_key("semi_major_axis", "1", "Semi-major axis of the relative orbit."),
     key("eccentricity", number(Range::BelowOne), "0", "Eccentricity of the orbit. 0 is a circle."),
-    angle_key("inclination", "0", "Inclination of the orbit to the x-y plane."),
+    angle_key(
+        "inclination",
+        "0",
+        "Inclination of the orbit to the x-y plane. Angles are from -360 to 360 degrees. Those without a unit are \
+         in radians.",
+    ),
     angle_key("node", "0", "Longitude of the ascending node."),
     angle_key("pericentre", "0", "Argument of the pericentre."),
     angle_key("mean_anomaly", "0", "Mean anomaly at the start. It is 0 at the pericentre."),
@@ -326,10 +341,10 @@ fn read_kepler(section: &Section<'_>) -> Kepler {
         secondary_mass: section.quantity("secondary_mass"),
         semi_major_axis: section.quantity("semi_major_axis"),
         eccentricity: section.number("eccentricity"),
-        inclination: section.quantity("inclination"),
-        node: section.quantity("node"),
-        pericentre: section.quantity("pericentre"),
-        mean_anomaly: section.quantity("mean_anomaly"),
+        inclination: read_angle(section, "inclination", LARGEST_ANGLE),
+        node: read_angle(section, "node", LARGEST_ANGLE),
+        pericentre: read_angle(section, "pericentre", LARGEST_ANGLE),
+        mean_anomaly: read_angle(section, "mean_anomaly", LARGEST_ANGLE),
     }
 }
 
