@@ -6,12 +6,13 @@ use serde_json::Value;
 use crate::common::{TestDir, run_arguments, text};
 
 /// Settings of a small `argon`: 20 steps, the thermostat is switched off after 10.
-const SMALL: [&str; 11] = [
+const SMALL: [&str; 12] = [
     "particles.cells=4",
     "lennard_jones.cutoff=1.9",
     "structure.every=2 steps",
     "structure.radius=11 angstrom",
     "structure.from=0.02",
+    "thermostat.time=10 fs",
     "thermostat.until=50 fs",
     "time.end=100 fs",
     "output.snapshot_every=50 fs",

@@ -205,8 +205,7 @@ fn an_adaptive_step_that_would_never_reach_the_end_is_an_error() {
             run_pair(&dir, &["time.eta=1e-300", &format!("gravity.softening={softening}")]);
         assert_eq!(status, Some(1), "{stderr}");
         assert!(stderr.starts_with("error: out: step 0, time 0: the adaptive step is "), "{stderr}");
-        assert!(stderr.ends_with("at most 2^53; set a larger softening or a larger eta
-"), "{stderr}");
+        assert!(stderr.ends_with("at most 2^53; set a larger softening or a larger eta\n"), "{stderr}");
         std::fs::remove_dir_all(dir.path("out")).unwrap();
     }
 }

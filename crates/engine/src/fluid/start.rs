@@ -26,11 +26,16 @@ const BOX_TOLERANCE: f64 = 1e-5;
 const MAX_WRAPPED_BOXES: f64 = 1e6;
 
 /// Returns the remedy for particles that overlap.
-fn overlap_advice(is_minimised: bool) -> &'static str {
-    match is_minimised {
-        false => "particles.minimise = true moves them apart",
-        true => {
+fn overlap_advice(start: &FluidStart, is_minimised: bool) -> &'static str {
+    match (start, is_minimised) {
+        // The forces on the particles of a lattice are 0.
+        (FluidStart::Lattice { .. }, _) => "a lower particles.density moves them apart",
+        (_, false) => "particles.minimise = true moves them apart",
+        (FluidStart::File { .. }, true) => {
             "the minimisation did not move them apart, particles at the same place must be moved in the file"
+        }
+        (FluidStart::Random { .. } | FluidStart::Droplet { .. }, true) => {
+            "the minimisation did not move them apart, expected a lower particles.density or another particles.seed"
         }
     }
 }
@@ -61,7 +66,7 @@ pub enum FluidError {
     /// Two particles overlap.
     #[error(
         "particles {} and {} overlap: their distance is {} and sigma is {}, expected at least half of sigma; {}",
-        ids[0], ids[1], four_digits(*distance), four_digits(*sigma), overlap_advice(*is_minimised)
+        ids[0], ids[1], four_digits(*distance), four_digits(*sigma), advice
     )]
     Overlap {
         /// Identifiers of the particles.
@@ -70,8 +75,8 @@ pub enum FluidError {
         distance: f64,
         /// σ of the pair.
         sigma: f64,
-        /// True after a minimisation.
-        is_minimised: bool,
+        /// Remedy.
+        advice: &'static str,
     },
     /// The forces did not fall below the limit within the largest number of steps.
     #[error(
@@ -234,7 +239,8 @@ fn read_or_generate(
     {
         let Overlap { particles: pair, distance, sigma } = overlap;
         let ids = pair.map(|k| particles.id[k]);
-        return Err(refused(FluidError::Overlap { ids, distance, sigma, is_minimised }));
+        let advice = overlap_advice(&fluid.start, is_minimised);
+        return Err(refused(FluidError::Overlap { ids, distance, sigma, advice }));
     }
     match fluid.temperature {
         Some(temperature) => {

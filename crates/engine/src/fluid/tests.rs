@@ -258,6 +258,25 @@ fn a_minimisation_that_does_not_converge_is_an_error_with_numbers() {
     assert!(!text.contains("particles.minimise = true"));
 }
 
+/// The remedy for overlapping particles fits their start, which has no file.
+#[test]
+fn advice_about_overlapping_particles_fits_their_start() {
+    let message = |text: &str, sets: &[&str]| {
+        let case = load(text, sets);
+        start_with(&case, &Control::default(), &mut Vec::new()).map(drop).unwrap_err().to_string()
+    };
+    let random = message(RANDOM, &["particles.minimise_force=1e11"]);
+    let expected = "expected a lower particles.density or another particles.seed";
+    assert!(random.contains("overlap") && random.ends_with(expected), "{random}");
+    assert!(
+        message(RANDOM, &["particles.minimise=false"])
+            .ends_with("particles.minimise = true moves them apart")
+    );
+    let lattice = "[particles]\nstart = \"fcc\"\ncells = 4\ndensity = 20\n[lennard_jones]\ncutoff = 1\n[time]\n\
+                   step = 0.001\nend = 1\n";
+    assert!(message(lattice, &[]).ends_with("a lower particles.density moves them apart"));
+}
+
 /// A file with overlapping particles keeps its velocities. Particles at one place have no direction
 /// in which forces could move them, and the advice is not to minimise.
 #[test]

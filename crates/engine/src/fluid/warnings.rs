@@ -1,5 +1,6 @@
 //! Settings of a fluid that are legal and have no effect, or another one than they seem to have.
 
+use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::four_digits;
 use orrery_model::simulation_box::BoxSides;
@@ -14,6 +15,12 @@ const DEFAULT_CUTOFF: f64 = 2.5;
 /// Largest force and number of steps of a minimisation, of a case that gives none.
 const DEFAULT_MINIMISATION: (f64, u32) = (1.0, 20_000);
 
+/// Largest damping in units of sigma. With it, the minimum is at 1.005 sigma.
+const LARGEST_DAMPING: f64 = 0.5;
+
+/// Largest share of the centre of mass in the kinetic energy.
+const LARGEST_DRIFT: f64 = 0.01;
+
 /// Returns a line for each setting that has no effect, with numbers and a remedy.
 pub(super) fn setup_warnings(case: &Case, fluid: &FluidCase, particles: &FluidParticles) -> Vec<String> {
     let mut found = Vec::new();
@@ -21,7 +28,9 @@ pub(super) fn setup_warnings(case: &Case, fluid: &FluidCase, particles: &FluidPa
     found.extend(tail_warning(fluid, particles));
     found.extend(wrap_warning(fluid, particles));
     found.extend(species_warnings(fluid, particles));
+    found.extend(damping_warning(case, fluid));
     found.extend(rest_warning(fluid, particles));
+    found.extend(drift_warning(fluid, particles));
     if let Some(thermostat) = &fluid.thermostat {
         found.extend(thermostat_warnings(case, thermostat));
     }
@@ -48,10 +57,17 @@ fn cutoff_warning(fluid: &FluidCase) -> Option<String> {
 
 fn tail_warning(fluid: &FluidCase, particles: &FluidParticles) -> Option<String> {
     let is_open = particles.bounds.sides == BoxSides::Open;
-    (fluid.has_tail_corrections && is_open).then(|| {
-        "lennard_jones.tail_corrections = true has no effect in an open box, which has no uniform density; a larger \
-         lennard_jones.cutoff includes more pairs"
-            .to_owned()
+    let fault = match fluid.start {
+        _ if is_open => "has no effect in an open box, which has no uniform density",
+        FluidStart::Droplet { .. } => {
+            "assumes a uniform density, which a drop in vapour does not have, so energy and pressure are wrong"
+        }
+        _ => return None,
+    };
+    fluid.has_tail_corrections.then(|| {
+        format!(
+            "lennard_jones.tail_corrections = true {fault}; a larger lennard_jones.cutoff includes more pairs"
+        )
     })
 }
 
@@ -62,6 +78,30 @@ fn wrap_warning(fluid: &FluidCase, particles: &FluidParticles) -> Option<String>
          has particles to move"
             .to_owned()
     })
+}
+
+/// Reports a damping that moves or removes the minimum of the potential.
+fn damping_warning(case: &Case, fluid: &FluidCase) -> Option<String> {
+    let smallest = fluid.species.iter().map(|species| species.sigma).fold(f64::INFINITY, f64::min);
+    (fluid.damping > LARGEST_DAMPING * smallest).then(|| {
+        // The minimum is at s^6 = 2 sigma^6, or at r = 0 where s is longer.
+        let d2 = (fluid.damping / smallest).powi(2);
+        let s2 = 2f64.cbrt().max(d2);
+        format!(
+            "lennard_jones.damping = {} is {} of the smallest sigma, so the potential has its minimum of -{} epsilon at \
+             {} sigma instead of -1 epsilon at 1.122 sigma; expected at most {LARGEST_DAMPING} sigma, {}",
+            length_text(case, fluid.damping),
+            four_digits(d2.sqrt()),
+            four_digits(4.0 / s2.powi(3) - 4.0 / s2.powi(6)),
+            four_digits((s2 - d2).sqrt()),
+            length_text(case, LARGEST_DAMPING * smallest)
+        )
+    })
+}
+
+/// Formats a length in the unit of the case.
+fn length_text(case: &Case, length: f64) -> String {
+    format!("{} {}", four_digits(length), case.units.names().length).trim_end().to_owned()
 }
 
 /// Reports species of the case without a particle.
@@ -93,21 +133,69 @@ fn rest_warning(fluid: &FluidCase, particles: &FluidParticles) -> Option<String>
     if [&v.x, &v.y, &v.z].into_iter().flatten().any(|&component| component != 0.0) {
         return None;
     }
+    if let (1, Some(temperature)) = (particles.len(), fluid.temperature) {
+        let is_langevin = fluid.thermostat.is_some_and(|found| found.method == ThermostatMethod::Langevin);
+        return (!is_langevin).then(|| {
+            format!(
+                "particles.temperature = {} has no effect on one particle, whose motion is that of the centre of mass \
+                 and is removed; expected at least 2 particles, or thermostat.method = \"langevin\"",
+                four_digits(temperature)
+            )
+        });
+    }
+    let all = match particles.len() {
+        1 => "the particle is".to_owned(),
+        n => format!("all {n} particles are"),
+    };
     let is_lattice = matches!(fluid.start, FluidStart::Lattice { sides: BoxSides::Periodic, .. });
     match fluid.thermostat {
         Some(ThermostatCase { method: ThermostatMethod::Rescaling, temperature, .. }) => Some(format!(
-            "all {} particles are at rest, and the rescaling thermostat multiplies velocities: it cannot heat \
-             velocities of 0 to {}; set particles.temperature, or thermostat.method = \"langevin\"",
-            particles.len(),
+            "{all} at rest, and the rescaling thermostat multiplies velocities: it cannot heat velocities of 0 to \
+             {}; set particles.temperature, or thermostat.method = \"langevin\"",
             four_digits(temperature)
         )),
         None if is_lattice && fluid.species.len() == 1 && !fluid.minimises => Some(format!(
-            "all {} particles are at rest on a lattice and nothing moves them; set particles.temperature, or a \
-             thermostat",
-            particles.len()
+            "{all} at rest on a lattice and nothing moves {}; set particles.temperature, or a thermostat",
+            if particles.len() == 1 { "it" } else { "them" }
         )),
         _ => None,
     }
+}
+
+/// Reports a motion of the centre of mass, which the temperature contains.
+fn drift_warning(fluid: &FluidCase, particles: &FluidParticles) -> Option<String> {
+    let is_langevin =
+        fluid.thermostat.is_some_and(|thermostat| thermostat.method == ThermostatMethod::Langevin);
+    if fluid.removes_drift || fluid.temperature.is_some() || is_langevin {
+        return None;
+    }
+    let mass: Vec<f64> = fluid.species.iter().map(|species| species.mass).collect();
+    let share = drift_share(&particles.velocity, |k| mass[usize::from(particles.species[k])]);
+    // Random velocities of n particles have 1/n of their energy in the centre of mass.
+    let limit = LARGEST_DRIFT.max(10.0 / particles.len() as f64);
+    (share > limit).then(|| {
+        format!(
+            "the motion of the centre of mass is {} of the kinetic energy, and the temperature contains it{}; expected at \
+             most {}: particles.remove_drift = true removes it",
+            four_digits(share),
+            if fluid.thermostat.is_some() { ", also that of the thermostat" } else { "" },
+            four_digits(limit)
+        )
+    })
+}
+
+/// Returns the share of the centre of mass in the kinetic energy, 0 at rest.
+fn drift_share(velocity: &Vec3s, mass: impl Fn(usize) -> f64) -> f64 {
+    let (mut total, mut momentum, mut energy) = (0.0, [0.0; 3], 0.0);
+    for (k, v) in velocity.iter().enumerate() {
+        let m = mass(k);
+        total += m;
+        for (momentum, v) in momentum.iter_mut().zip(v) {
+            *momentum += m * v;
+            energy += m * v * v;
+        }
+    }
+    if energy > 0.0 { momentum.iter().map(|p| p * p).sum::<f64>() / (total * energy) } else { 0.0 }
 }
 
 fn thermostat_warnings(case: &Case, thermostat: &ThermostatCase) -> Vec<String> {
@@ -132,14 +220,24 @@ fn thermostat_warnings(case: &Case, thermostat: &ThermostatCase) -> Vec<String> 
             text(100.0 * step)
         ));
     }
+    let duration = thermostat.until.map_or(end, |until| until.min(end)) - case.time.known_start();
+    if thermostat.time > duration {
+        let key = if thermostat.until.is_some() { "thermostat.until" } else { "time.end" };
+        found.push(format!(
+            "thermostat.time = {} is longer than the {} for which the thermostat is on, so it hardly acts; expected \
+             at most {}, or a later {key}",
+            text(thermostat.time),
+            text(duration),
+            text(0.2 * duration)
+        ));
+    }
     found
 }
 
 fn structure_warnings(case: &Case, fluid: &FluidCase, particles: &FluidParticles) -> Vec<String> {
     let structure = &fluid.structure;
     let text = |time: f64| case.units.format_time_in_message(time);
-    let unit = case.units.names().length;
-    let length = |x: f64| format!("{} {unit}", four_digits(x)).trim_end().to_owned();
+    let length = |x: f64| length_text(case, x);
     let mut found = Vec::new();
     let interval = match (structure.every, case.time.step) {
         (Every::Never, _) | (_, StepChoice::Adaptive { .. }) => {
@@ -172,6 +270,13 @@ fn structure_warnings(case: &Case, fluid: &FluidCase, particles: &FluidParticles
         ));
     }
     let bounds = &particles.bounds;
+    if bounds.sides == BoxSides::Open {
+        found.push(
+            "an open box has no density, so rdf.csv has an arbitrary scale; msd.csv is not affected; expected \
+             particles.sides = \"periodic\" for rdf.csv"
+                .to_owned(),
+        );
+    }
     let half = 0.5 * bounds.lengths[..bounds.dimensions].iter().copied().fold(f64::INFINITY, f64::min);
     if let Some(radius) = structure.radius.filter(|&radius| radius > half) {
         found.push(format!(
@@ -196,8 +301,11 @@ mod tests {
                            fraction = 0.0015\n";
 
     fn warnings(text: &str, sets: &[&str]) -> Vec<String> {
-        let source =
-            CaseSource::Text { label: "fluid".into(), text: text.into(), folder: Default::default() };
+        warnings_in(std::path::Path::new(""), text, sets)
+    }
+
+    fn warnings_in(folder: &std::path::Path, text: &str, sets: &[&str]) -> Vec<String> {
+        let source = CaseSource::Text { label: "fluid".into(), text: text.into(), folder: folder.into() };
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
         let case = Case::load(&source, &sets).unwrap_or_else(|error| panic!("{error}"));
         let Physics::LennardJones(fluid) = &case.physics else { panic!("not a fluid") };
@@ -226,6 +334,24 @@ mod tests {
             (&[WARM, "structure.every=0.1", "structure.from=2"], "from = 2 is after the end of the run at 1"),
             (&[WARM, "structure.every=0.5", "structure.from=0.75"], "every = 0.5 is longer than the 0.25"),
             (&[WARM, "structure.every=0.1", "structure.radius=5"], "radius = 5 is more than half of the box"),
+            (
+                &[WARM, "structure.every=0.1", "particles.sides=open"],
+                "an open box has no density, so rdf.csv has an arbitrary scale; msd.csv is not affected",
+            ),
+            (
+                &[WARM, RESCALING, "thermostat.time=3"],
+                "time = 3 is longer than the 1 for which the thermostat is on, so it hardly acts; expected at most \
+                 0.2, or a later time.end",
+            ),
+            (
+                &[WARM, "thermostat.method=langevin", "thermostat.until=0.5"],
+                "time = 1 is longer than the 0.5 for which the thermostat is on, so it hardly acts; expected at most \
+                 0.1, or a later thermostat.until",
+            ),
+            (
+                &[WARM, "lennard_jones.damping=3"],
+                "damping = 3 is 3 of the smallest sigma, so the potential has its minimum of -0.005479 epsilon at 0 sigma",
+            ),
         ];
         for (sets, expected) in cases {
             let found = warnings(CASE, sets);
@@ -233,9 +359,62 @@ mod tests {
             assert_eq!(found[0].lines().count(), 1);
         }
         let found = warnings(&format!("{CASE}{MIXTURE}"), &[WARM]);
+        let droplet = "[particles]\nstart = \"droplet\"\nn = 50\ndensity = 0.7\nlength = 9\ntemperature = 0.7\n\
+                       [lennard_jones]\ntail_corrections = true\n[time]\nstep = 0.005\nend = 1\n";
+        let uniform = warnings(droplet, &[]);
+        assert!(uniform.len() == 1 && uniform[0].contains("assumes a uniform density"), "{uniform:?}");
         let expected = "species B has no particle: its fraction 0.0015 of 256 particles rounds to 0; a fraction of \
                         0.003906 is one particle (lennard_jones.species[2].fraction)";
         assert_eq!(found, [expected]);
+    }
+
+    /// One particle has no motion relative to the centre of mass.
+    #[test]
+    fn a_temperature_of_one_particle_is_reported() {
+        let text = "[particles]\nstart = \"simple-cubic\"\ncells = 1\ndensity = 0.001\n[lennard_jones]\n[time]\n\
+                    step = 0.005\nend = 5\n";
+        let expected = "particles.temperature = 1 has no effect on one particle, whose motion is that of the centre \
+                        of mass and is removed; expected at least 2 particles, or thermostat.method = \"langevin\"";
+        const WARM: &str = "particles.temperature=1";
+        assert_eq!(warnings(text, &[WARM]), [expected]);
+        assert_eq!(warnings(text, &[WARM, "thermostat.method=rescaling"]), [expected]);
+        assert_eq!(warnings(text, &[WARM, "thermostat.method=langevin"]), [""; 0]);
+        let found = warnings(text, &[]);
+        assert!(
+            found.len() == 1 && found[0].starts_with("the particle is at rest on a lattice and"),
+            "{found:?}"
+        );
+    }
+
+    /// Half of the kinetic energy is that of the centre of mass.
+    #[test]
+    fn a_drift_in_the_temperature_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut frame =
+            "27\nLattice=\"9 0 0 0 9 0 0 0 9\" Properties=species:S:1:pos:R:3:velo:R:3\n".to_owned();
+        for k in 0..27 {
+            let (x, y, z, v) = (3 * (k % 3), 3 * (k / 3 % 3), 3 * (k / 9), f64::from(k - 13).signum());
+            frame += &format!("A {x} {y} {z} 1 {v} 0\n");
+        }
+        std::fs::write(folder.path().join("a.xyz"), frame).unwrap();
+        let found = |sets: &[&str]| {
+            let text = "[particles]\nfile = \"a.xyz\"\nremove_drift = false\n[lennard_jones]\n[time]\nstep = 0.005\n\
+                        end = 5\n";
+            warnings_in(folder.path(), text, sets)
+        };
+        let expected = "the motion of the centre of mass is 0.5007 of the kinetic energy, and the temperature contains \
+                        it; expected at most 0.3704: particles.remove_drift = true removes it";
+        assert_eq!(found(&[]), [expected]);
+        const TARGET: &str = "thermostat.temperature=1";
+        let rescaled = found(&["thermostat.method=rescaling", TARGET]);
+        assert!(rescaled.len() == 1 && rescaled[0].contains("also that of the thermostat"), "{rescaled:?}");
+        for sets in [
+            &["particles.remove_drift=true"][..],
+            &["particles.temperature=1"],
+            &["thermostat.method=langevin", TARGET],
+        ] {
+            assert_eq!(found(sets), [""; 0], "{sets:?}");
+        }
     }
 
     #[test]
@@ -261,7 +440,7 @@ mod tests {
         let sets: [&[&str]; 4] = [
             &["particles.temperature=1"],
             &["particles.temperature=1", "thermostat.method=rescaling", "thermostat.until=1"],
-            &["thermostat.method=langevin", "thermostat.temperature=1"],
+            &["thermostat.method=langevin", "thermostat.temperature=1", "lennard_jones.damping=0.5"],
             &["particles.temperature=1", "structure.every=0.1", "structure.from=0.5", "structure.radius=3"],
         ];
         for sets in sets {

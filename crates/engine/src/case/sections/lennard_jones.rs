@@ -30,7 +30,11 @@ const TRUNCATIONS: &Words<TruncationName> = &[
          cutoff. The potential is its integral from there, so below r₁ it is shifted by a constant (van der Spoel, van \
          Maaren 2006)",
     ),
-    ("none", TruncationName::None, "no cutoff: all pairs interact"),
+    (
+        "none",
+        TruncationName::None,
+        "no cutoff: all pairs interact, in a periodic box each with the nearest image only",
+    ),
 ];
 
 const PRECISIONS: &Words<PairPrecision> = &[
@@ -75,13 +79,14 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
             Kind::Boolean,
             "false",
             "Whether energy and pressure contain the pairs beyond the cutoff of a truncated potential, at uniform \
-             density.",
+             density. A drop in vapour does not have one.",
         ),
         key(
             "damping",
             quantity(Dimension::Length, Range::NotNegative),
             "0",
-            "Damping d of the potential: r^2 becomes r^2 + d^2. It removes the singularity.",
+            "Damping d of the potential: r^2 becomes r^2 + d^2. It removes the singularity, and moves the minimum \
+             inwards: to 1.005 sigma with 0.5 sigma, and to 0 from 1.122 sigma on.",
         ),
         key("precision", Kind::Word(&PRECISIONS), "mixed", "Floating-point precision of pairs."),
         key("search", Kind::Word(&SEARCHES), "auto", "How pairs within the cutoff are found."),

@@ -36,7 +36,8 @@ pub(in crate::case) const SPEC: &SectionSpec = &SectionSpec::new(
             "time",
             quantity(Dimension::Time, Range::Positive),
             "1",
-            "Relaxation time. The friction of Langevin dynamics is its inverse.",
+            "Relaxation time. The friction of Langevin dynamics is its inverse. The thermostat must be on for a \
+             multiple of it.",
         ),
         key("seed", Kind::Integer { least: 0, most: i64::MAX as u64 }, "1", "Seed of the random numbers."),
         key(
@@ -58,7 +59,7 @@ pub(in crate::case) const STRUCTURE_SPEC: &SectionSpec = &SectionSpec::new(
      `diffusion.csv`, from the slope between a tenth and half of the longest lag. A displacement is that between two \
      measurements, less the mean displacement of all particles. The earlier one is its origin. Up to 16 measurements, \
      at equal distances over the run, are origins, and `msd.csv` is the mean over all particles and over all origins \
-     from which a lag has been measured.",
+     from which a lag has been measured. An open box has no density, so the scale of its `rdf.csv` is arbitrary.",
     &[&[
         key("every", Kind::Interval, "0", "Interval of the measurements. 0 is none."),
         key(
