@@ -1,12 +1,14 @@
 //! Warnings about parts of a case that have no effect or another one than they seem to have:
-//! regions of a plate without nodes, an initial state that the nodes do not resolve, a run in which
-//! nothing changes, and a check of the end that never happens.
+//! regions of a plate without nodes or thinner than a cell, sources on fixed edges, an initial state
+//! that the nodes do not resolve, a run in which nothing changes, an end that is never reached, and
+//! conductivities without a heat capacity.
 
-use orrery_model::four_digits;
-use orrery_model::grid::{Grid, InitialField, RegionShape, SpotShape};
+use orrery_model::grid::{Edge, Grid, InitialField, RegionShape, SpotShape};
+use orrery_model::{Units, four_digits, short_number};
 use orrery_particles::settings::StepChoice;
 
-use crate::case::{Case, EdgeCondition, HeatCase, InitialState, StopRange};
+use super::start::interpolate;
+use crate::case::{Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, StopRange};
 
 /// Rounding errors of coordinates are far below this fraction of a spacing.
 const TOLERANCE: f64 = 1e-6;
@@ -16,30 +18,131 @@ const FAINT: f64 = 0.01;
 /// Length of a run in longest stable steps, below which temperatures change by less than 1%.
 const SHORT_RUN: f64 = 0.01;
 
+/// Largest diffusivity of a material in m²/s, with a margin. Graphite has 1e-3.
+const LARGEST_DIFFUSIVITY: f64 = 1e-2;
+
 /// Returns the warnings of a case, one line each. `max_stable_step` is that of its problem.
 pub(super) fn placement_warnings(case: &Case, heat: &HeatCase, max_stable_step: f64) -> Vec<String> {
-    let region = |(index, region): (usize, &crate::case::Region)| {
-        (!covers_a_node(&heat.grid, region.shape)).then(|| {
-            let [width, height] =
-                [(heat.grid.nx, heat.grid.hx), (heat.grid.ny, heat.grid.hy)].map(|(nodes, h)| {
-                    case.units.format_length(nodes.saturating_sub(1) as f64 * h)
-                });
-            let [hx, hy] = [heat.grid.hx, heat.grid.hy].map(|h| case.units.format_length(h));
-            format!(
-                "heat.region[{}] covers no node and has no effect; expected a region within 0 to {width} and 0 to \
-                 {height}, of at least one spacing, {hx} x {hy}",
-                index + 1
-            )
-        })
-    };
-    let regions = heat.regions.iter().enumerate().filter_map(region);
-    let mut found: Vec<String> = regions.collect();
+    let regions = heat.regions.iter().enumerate();
+    let mut found: Vec<String> =
+        regions.filter_map(|(index, region)| region_warning(case, heat, index, region)).collect();
+    found.extend(diffusivity_warning(case, heat));
     if let InitialState::Formula(formula) = &heat.initial {
         found.extend(initial_warnings(case, heat, formula));
     }
     found.extend(short_run_warning(case, heat, max_stable_step));
     found.extend(heat.stop.and_then(|stop| stop_warning(case, stop)));
+    found.extend(heat.stop.and_then(|stop| unreachable_stop_warning(heat, stop)));
     found
+}
+
+/// Returns a warning if a region has no node, is thinner than a cell, or heats nodes that have given
+/// temperatures.
+fn region_warning(case: &Case, heat: &HeatCase, index: usize, region: &Region) -> Option<String> {
+    let (grid, name) = (&heat.grid, format!("heat.region[{}]", index + 1));
+    let length = |x: f64| case.units.format_length(x);
+    let [hx, hy] = [grid.hx, grid.hy].map(length);
+    if !covers_a_node(grid, region.shape) {
+        let [width, height] = [(grid.nx, grid.hx), (grid.ny, grid.hy)]
+            .map(|(nodes, h)| length(nodes.saturating_sub(1) as f64 * h));
+        return Some(format!(
+            "{name} covers no node and has no effect; expected a region within 0 to {width} and 0 to {height}, of at \
+             least one spacing, {hx} x {hy}"
+        ));
+    }
+    let (_, size) = bounding_box(region.shape);
+    let axes = [("x", size[0], grid.hx), ("y", size[1], grid.hy)];
+    if let Some((axis, size, h)) = axes.into_iter().find(|(_, size, h)| *size < (1.0 - TOLERANCE) * h) {
+        return Some(format!(
+            "{name} is thinner than a cell, {} along {axis} with a spacing of {}, and covers one node there, which has \
+             the effect of a full cell; expected at least one spacing",
+            length(size),
+            length(h)
+        ));
+    }
+    let is_heated = region.source.is_some_and(|source| source != 0.0);
+    (is_heated && is_on_fixed_edges(heat, region.shape)).then(|| {
+        format!(
+            "the source of {name} is on nodes of a fixed edge only, whose temperatures are given, so it has no effect; \
+             expected a region with nodes at least one spacing from the edge, {hx} x {hy}"
+        )
+    })
+}
+
+/// Returns the south-west corner and the size of the smallest rectangle around a shape.
+fn bounding_box(shape: RegionShape) -> ([f64; 2], [f64; 2]) {
+    match shape {
+        RegionShape::Rectangle { corner, size } => (corner, size),
+        RegionShape::Disc { centre, radius } => (centre.map(|x| x - radius), [2.0 * radius; 2]),
+    }
+}
+
+/// Returns true if all nodes in a shape are on fixed edges.
+fn is_on_fixed_edges(heat: &HeatCase, shape: RegionShape) -> bool {
+    let grid = &heat.grid;
+    let axes = [(grid.nx, grid.hx), (grid.ny, grid.hy)];
+    let (low, size) = bounding_box(shape);
+    // With one node more on each side, rounding errors do not matter.
+    let [columns, mut rows] = [0, 1].map(|axis| {
+        let (nodes, h) = axes[axis];
+        let node = |x: f64| (x / h).clamp(0.0, nodes.saturating_sub(1) as f64);
+        let last = node(low[axis] + size[axis]).ceil() as usize + 1;
+        (node(low[axis]).floor() as usize).saturating_sub(1)..(last + 1).min(nodes)
+    });
+    let is_fixed = |edge: Edge| matches!(heat.edge(edge), EdgeCondition::Fixed(_));
+    let [west, east, south, north] = [Edge::West, Edge::East, Edge::South, Edge::North].map(is_fixed);
+    let is_given = |i: usize, j: usize| {
+        (west && i == 0) || (east && i + 1 == grid.nx) || (south && j == 0) || (north && j + 1 == grid.ny)
+    };
+    rows.all(|j| {
+        columns.clone().all(|i| is_given(i, j) || !shape.contains([i as f64 * grid.hx, j as f64 * grid.hy]))
+    })
+}
+
+/// Returns a warning about conductivities of tables that are read as diffusivities, because the case
+/// gives no heat capacity.
+fn diffusivity_warning(case: &Case, heat: &HeatCase) -> Option<String> {
+    if case.units != Units::Si || heat.has_heat_capacity() {
+        return None;
+    }
+    let plate = match heat.conductivity {
+        NodeValues::Uniform(value) => Some(("heat.conductivity".to_owned(), value)),
+        NodeValues::File(_) => None,
+    };
+    let regions = heat.regions.iter().enumerate().filter_map(|(index, region)| {
+        Some((format!("heat.region[{}].conductivity", index + 1), region.conductivity?))
+    });
+    let (key, value) = plate.into_iter().chain(regions).find(|(_, value)| *value > LARGEST_DIFFUSIVITY)?;
+    Some(format!(
+        "{key} = {} is a diffusivity in m^2/s, because the case gives no heat_capacity, and no material has more than \
+         {LARGEST_DIFFUSIVITY} m^2/s; expected heat.heat_capacity in J/(m^3 K), such as 3.44e6 for copper, or a \
+         diffusivity, such as 1.17e-4",
+        short_number(value)
+    ))
+}
+
+/// Returns a warning if fixed edges differ by more than the range of temperatures that ends the run.
+fn unreachable_stop_warning(heat: &HeatCase, stop: StopRange) -> Option<String> {
+    let mut range = [f64::INFINITY, f64::NEG_INFINITY];
+    for edge in Edge::ALL {
+        let EdgeCondition::Fixed(profile) = heat.edge(edge) else { continue };
+        let values = match profile {
+            EdgeProfile::Constant(value) => vec![*value],
+            EdgeProfile::Points(points) => interpolate(points, edge.nodes(&heat.grid)),
+            EdgeProfile::File(_) => continue,
+        };
+        range = values.iter().fold(range, |[low, high], &value| [low.min(value), high.max(value)]);
+    }
+    let [low, high] = range;
+    (high - low >= stop.below).then(|| {
+        format!(
+            "heat.stop_range = {} is never reached: fixed edges have temperatures from {} to {}; expected more than {}",
+            four_digits(stop.below),
+            four_digits(low),
+            four_digits(high),
+            four_digits(high - low)
+        )
+    })
 }
 
 /// Returns a line for each part of the initial state that the nodes do not resolve.
@@ -245,8 +348,19 @@ mod tests {
                 "{found:?}"
             );
         }
-        for rest in [rectangle(10.0, 4.0), rectangle(2.2, 0.9), rectangle(-3.0, 3.5), disc(2.5, 0.8)] {
+        for rest in [rectangle(10.0, 4.0), rectangle(2.2, 1.0), rectangle(-3.0, 3.5), disc(2.5, 0.8)] {
             assert_eq!(warnings(&rest), [""; 0], "{rest}");
+        }
+        for (rest, thin) in [
+            (rectangle(2.2, 0.9), 0.9),
+            (rectangle(2.99, 0.02), 0.02),
+            (disc(3.1, 0.45).replace("2.5", "3"), 0.9),
+        ] {
+            let expected = format!(
+                "heat.region[1] is thinner than a cell, {thin} along x with a spacing of 1, and covers one node there, \
+                 which has the effect of a full cell; expected at least one spacing"
+            );
+            assert_eq!(warnings(&rest), [expected], "{rest}");
         }
         let stop = |every: u64| warnings(&format!("stop_range = 0.1\nstop_every = {every}"));
         assert_eq!(stop(200), [""; 0]);
@@ -257,5 +371,80 @@ mod tests {
               heat.stop_every <= 200"
             ]
         );
+    }
+
+    /// A source on a node of given temperature has no effect.
+    #[test]
+    fn sources_on_fixed_edges_are_reported() {
+        let region = |shape: &str, x: f64, source: &str| {
+            let size = if shape == "disc" { "radius = 0.8" } else { "width = 1.5\nheight = 3.0" };
+            format!("[[heat.region]]\nshape = \"{shape}\"\nx = {x}\ny = 2.0\n{size}\n{source}\n")
+        };
+        let fixed = "east = { condition = \"fixed\", value = 0.0 }\n";
+        let expected = "the source of heat.region[1] is on nodes of a fixed edge only, whose temperatures are given, so \
+                        it has no effect; expected a region with nodes at least one spacing from the edge, 1 x 1";
+        for (shape, x) in [("rectangle", 9.5), ("disc", 10.0), ("disc", 10.3)] {
+            let on_edge = region(shape, x, "source = 1.0");
+            assert_eq!(warnings(&format!("{fixed}{on_edge}")), [expected], "{shape}");
+            assert_eq!(warnings(&on_edge), [""; 0], "{shape}");
+            let conductivity = region(shape, x, "conductivity = 2.0");
+            assert_eq!(warnings(&format!("{fixed}{conductivity}")), [""; 0], "{shape}");
+        }
+        let inside = region("rectangle", 9.0, "source = 1.0");
+        assert_eq!(warnings(&format!("{fixed}{inside}")), [""; 0]);
+    }
+
+    #[test]
+    fn a_range_that_fixed_edges_exceed_is_reported() {
+        let plate = |range: f64| {
+            let edges = "west = { condition = \"fixed\", value = 0.0 }\n\
+                         east = { condition = \"fixed\", profile = [2.0, 10.0, 4.0] }";
+            warnings(&format!("stop_range = {range}\n{edges}"))
+        };
+        let expected = "heat.stop_range = 0.5 is never reached: fixed edges have temperatures from 0 to 10; expected \
+                        more than 10";
+        assert_eq!(plate(0.5), [expected]);
+        assert_eq!(plate(10.0).len(), 1);
+        assert_eq!(plate(10.1), [""; 0]);
+    }
+
+    #[test]
+    fn conductivities_without_a_heat_capacity_are_reported() {
+        let found = |units: &str, heat: &str| {
+            let text = format!(
+                "units = \"{units}\"\n[grid]\nnx = 11\nny = 11\nhx = 1.0\n[heat]\n{heat}\n[initial]\n\
+                 state = \"uniform\"\n[time]\nend = 2000.0\n"
+            );
+            let source = CaseSource::Text { label: "case".into(), text, folder: PathBuf::new() };
+            let case = Case::load_within(&source, &[], None).unwrap_or_else(|e| panic!("{e}"));
+            placement_warnings(&case, case.heat().unwrap(), 0.25)
+        };
+        let copper = "conductivity = 401.0";
+        let expected = "heat.conductivity = 401 is a diffusivity in m^2/s, because the case gives no heat_capacity, and \
+                        no material has more than 0.01 m^2/s; expected heat.heat_capacity in J/(m^3 K), such as 3.44e6 \
+                        for copper, or a diffusivity, such as 1.17e-4";
+        assert_eq!(found("si", copper), [expected]);
+        let inlay = "[[heat.region]]\nshape = \"disc\"\nx = 5.0\ny = 5.0\nradius = 2.0\nconductivity = 14.9";
+        let inlay = found("si", &format!("conductivity = 1e-4\n{inlay}"));
+        assert!(
+            inlay.len() == 1 && inlay[0].starts_with("heat.region[1].conductivity = 14.9 is a"),
+            "{inlay:?}"
+        );
+        assert_eq!(found("si", "conductivity = 401.0\nheat_capacity = 3.44e6"), [""; 0]);
+        assert_eq!(found("si", "conductivity = 1e-3"), [""; 0]);
+        assert_eq!(found("none", copper), [""; 0]);
+    }
+
+    #[test]
+    fn presets_of_plates_are_not_reported() {
+        for preset in crate::case::presets().iter().filter(|preset| preset.text.contains("[heat]")) {
+            let source = CaseSource::Text {
+                label: preset.name.into(),
+                text: preset.text.into(),
+                folder: PathBuf::new(),
+            };
+            let case = Case::load_within(&source, &[], None).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(placement_warnings(&case, case.heat().unwrap(), 1e-9), [""; 0], "{}", preset.name);
+        }
     }
 }

@@ -270,7 +270,7 @@ impl Inputs<'_> {
 }
 
 /// Returns one value per node of an edge, from points that are spread evenly along it.
-fn interpolate(points: &[f64], nodes: usize) -> Vec<f64> {
+pub(super) fn interpolate(points: &[f64], nodes: usize) -> Vec<f64> {
     let spaces = (points.len() - 1) as f64;
     let value = |node: usize| {
         let position = node as f64 * spaces / (nodes - 1) as f64;
