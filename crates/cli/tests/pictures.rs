@@ -23,7 +23,8 @@ fn images_have_the_width_and_height_of_the_case() {
     let plate = ["grid.nx=17", "grid.ny=17", "time.step=1e-4", "time.end=4e-4", size];
     dir.run("sine-decay", "plate", &plate);
     let source = "wave.source=[{ x = 600, y = 20, wavelet = \"sine\", frequency = 20 }]";
-    let wave = ["time.end=0.02", "output.snapshot_every=0", source, size];
+    let receiver = "wave.receivers=[{ x = 610, y = 10 }]";
+    let wave = ["time.end=0.02", "output.snapshot_every=0", source, receiver, size];
     dir.run("two-layer-shot", "wave", &wave);
     for out in ["bodies", "plate", "wave"] {
         assert_eq!(png_size(&dir, &format!("{out}/images/image_0000.png")), (320, 180), "{out}");

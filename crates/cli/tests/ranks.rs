@@ -62,7 +62,7 @@ pub const WAVE: RankCase = RankCase {
     sets: &[
         "grid.nx=24",
         "grid.ny=61",
-        "wave.layer_nodes=4",
+        "wave.layer_nodes=6",
         "wave.layer=[{ top = 0, velocity = 1500 }, { top = 150, velocity = 2800 }]",
         "wave.source=[{ x = 40, y = 152, wavelet = \"sine\", frequency = 25 }]",
         "wave.receivers=[{ x = 50, y = 10, count = 7, dy = 40 }]",
@@ -161,7 +161,9 @@ fn run_in_parts_alone(dir: &TestDir, case: &RankCase, device: &str, out: &str) {
 fn assert_success(output: &Output) -> String {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}{stderr}");
-    assert!(!stderr.contains("warning"), "{stderr}");
+    // Receivers are in all slabs, and runs are short.
+    let is_expected = |line: &str| line.contains("before a wave arrives");
+    assert!(!stderr.lines().any(|line| line.contains("warning") && !is_expected(line)), "{stderr}");
     stdout
 }
 
@@ -393,7 +395,7 @@ fn launch_in_two_folders(dir: &TestDir, mpi: Installation, arguments: &[&str]) -
 #[test]
 fn different_files_of_ranks_are_refused() {
     let case = "[grid]\nnx = 24\nny = 50\nhx = 1.0\n\
-                [wave]\nvelocity_file = \"/proc/self/cwd/velocity.npy\"\nlayer_nodes = 4\n\
+                [wave]\nvelocity_file = \"/proc/self/cwd/velocity.npy\"\nlayer_nodes = 6\n\
                 source = [{ x = 12, y = 25, wavelet = \"sine\", frequency = 0.1 }]\nreceivers = [{ x = 8, y = 20, count = 2, dx = 3 }]\n\
                 [time]\nstep = 0.125\nend = 1\n[image]\nsize = 64\n";
     let grid = Grid { nx: 24, ny: 50, hx: 1.0, hy: 1.0 };

@@ -156,13 +156,23 @@ fn every_preset_runs() {
             "sine-decay" => &["time.end=1e-4"],
             "chip" => &["time.end=20 us"],
             // The wavelets have their maximum at 75 and 100 ms.
-            "two-layer-shot" | "salt-dome" | "wave-3d" => &["time.end=110 ms"],
+            // A receiver near each source, where waves arrive before the end.
+            "two-layer-shot" => &["time.end=110 ms", "wave.receivers=[{ x = 650, y = 10 }]"],
+            "salt-dome" => &["time.end=110 ms", "wave.receivers=[{ x = 1450, y = 10 }]"],
+            "wave-3d" => &["time.end=110 ms", "wave.receivers=[{ x = 450, y = 600, z = 300 }]"],
             "ripple-tank" => &["time.end=10 ms"],
-            "lj-melt" | "lj-2d" | "droplet" => &["time.end=0.05"],
-            "kob-andersen" => &["time.end=0.05", "structure.from=0", "structure.every=5 steps"],
-            "argon" => {
-                &["time.end=50 fs", "structure.from=0", "structure.every=20 fs", "thermostat.until=end"]
+            "lj-melt" => &["time.end=0.05"],
+            "lj-2d" | "droplet" => &["time.end=0.05", "thermostat.time=0.01"],
+            "kob-andersen" => {
+                &["time.end=0.05", "structure.from=0", "structure.every=5 steps", "thermostat.time=0.01"]
             }
+            "argon" => &[
+                "time.end=50 fs",
+                "structure.from=0",
+                "structure.every=20 fs",
+                "thermostat.until=end",
+                "thermostat.time=10 fs",
+            ],
             _ => &["bodies.n=500", "time.end=0.05"],
         });
         dir.run(name, name, &sets);

@@ -58,10 +58,10 @@ pub const SMALL_CASES: [SmallCase; 3] = [
         sets: &[
             "grid.nx=24",
             "grid.ny=20",
-            "wave.layer_nodes=4",
+            "wave.layer_nodes=6",
             "wave.layer=[{ top = 0, velocity = 1500 }, { top = 50, velocity = 2800 }]",
             "wave.source=[{ x = 40, y = 20, wavelet = \"sine\", frequency = 25 }]",
-            "wave.receivers=[{ x = 50, y = 10, count = 3, dx = 10 }]",
+            "wave.receivers=[{ x = 42, y = 20, count = 3, dx = 1 }]",
             "time.step=0.5 ms",
             "time.end=3 ms",
         ],

@@ -65,8 +65,9 @@ pub(in crate::case) fn read_grid(section: &Section<'_>, is_periodic: [bool; 2]) 
 pub(in crate::case) fn read_wave_grid(section: &Section<'_>) -> WaveGrid {
     let nodes = ["nx", "ny", "nz"].map(|key| section.count(key));
     let keys = [["hx", "width"], ["hy", "height"], ["hz", "depth"]];
-    let [hx, hy, hz] =
-        [0, 1, 2].map(|axis| read_spacing(section, keys[axis], nodes[axis].saturating_sub(1) as f64));
+    // In two dimensions the depth has no effect, which a warning says. It is one space then.
+    let spaces = [nodes[0].saturating_sub(1), nodes[1].saturating_sub(1), nodes[2].saturating_sub(1).max(1)];
+    let [hx, hy, hz] = [0, 1, 2].map(|axis| read_spacing(section, keys[axis], spaces[axis] as f64));
     if hx.is_none() && !section.has_key("hx") && !section.has_key("width") {
         section.report_incomplete("[grid] has neither hx nor width, expected one of them");
     }

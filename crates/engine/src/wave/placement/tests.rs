@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use orrery_io::Limits;
+use orrery_model::Units;
+use orrery_model::wave::Wavelet;
 
 use super::placement_warnings;
 use crate::case::{Case, CaseError, CaseSource};
@@ -21,7 +23,11 @@ fn warnings(rest: &str) -> Vec<String> {
         "units = \"si\"\n[grid]\nnx = 61\nny = 41\nhx = \"10 m\"\n[wave]\ny_min = \"free\"\nlayer_nodes = 8\n{rest}\n\
          [time]\nend = \"0.5 s\"\n"
     );
-    let case = load(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    warnings_of(&text)
+}
+
+fn warnings_of(text: &str) -> Vec<String> {
+    let case = load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let wave = case.wave().unwrap();
     let problem = build_problem(&case, wave, &InputFiles::new(&Limits::default())).unwrap();
     placement_warnings(&case, wave, &problem)
@@ -146,4 +152,105 @@ fn points_that_can_never_be_meant_are_refused() {
         refused(&format!("{}[[wave.receivers]]\nx = 300.0\ny = 20.0\ncount = 5\ndz = 3.0", SOURCE)),
         "wave.receivers[1].count = 5 has no spacing, so all receivers are at one place, expected dx or dy"
     );
+}
+
+/// A wavelet of samples has its warnings too.
+#[test]
+fn samples_after_the_end_are_reported() {
+    let wavelet = Wavelet::Sampled { interval: 2.0, values: vec![0.0, 1.0, -3.0, 1.0, 0.0] };
+    let found = super::wavelet_warning(&wavelet, "(1, 2)", 1.0, Units::Si).unwrap();
+    assert_eq!(
+        found,
+        "the wavelet of the source at (1, 2) has its largest sample at 4 s, and the run ends at 1 s; expected an interval \
+         shorter than 2 s, or a later end"
+    );
+    assert_eq!(super::wavelet_warning(&wavelet, "(1, 2)", 10.0, Units::Si), None);
+}
+
+/// The run ends at about 0.5 s. Waves need 0.1 s to pass 150 m.
+#[test]
+fn waves_that_arrive_after_the_end_are_reported() {
+    let line = |delay: f64| {
+        let source = format!("[[wave.source]]\nx = 150.0\ny = 200.0\nfrequency = 10.0\ndelay = {delay}\n");
+        warnings(&format!(
+            "velocity = 1500.0\n{source}[[wave.receivers]]\nx = 180.0\ny = 200.0\ncount = 12\ndx = 30.0\n"
+        ))
+    };
+    assert_eq!(line(0.15), [""; 0]);
+    let found = line(0.4);
+    let expected = "before a wave arrives at 2 of 12 receivers, whose traces are 0: it arrives there from 520 ms on; expected \
+                    a time.end above 540 ms";
+    assert!(
+        found.len() == 1 && found[0].contains("the run ends at 50") && found[0].ends_with(expected),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn thin_absorbing_layers_are_reported() {
+    let plain = format!("{VELOCITY}{SOURCE}");
+    let found = |nodes: usize, sides: &str| {
+        let text = format!(
+            "units = \"si\"\n[grid]\nnx = 61\nny = 41\nhx = \"10 m\"\n[wave]\nlayer_nodes = {nodes}\n{sides}{plain}\n\
+             [time]\nend = \"0.5 s\"\n"
+        );
+        warnings_of(&text)
+    };
+    let expected = "wave.layer_nodes = 3 is so thin that the layers reflect: traces are wrong by about 10% with 3 nodes and \
+                    0.7% with 6; expected at least 10";
+    assert_eq!(found(3, ""), [expected]);
+    assert_eq!(found(6, ""), [""; 0]);
+    let rigid = ["x_min", "x_max", "y_min", "y_max"].map(|side| format!("{side} = \"rigid\"\n")).concat();
+    assert_eq!(found(3, &rigid), [""; 0]);
+}
+
+#[test]
+fn waves_that_become_zero_are_reported() {
+    let with = |amplitude: &str, precision: &str| {
+        warnings(&format!(
+            "precision = \"{precision}\"\nvelocity = 1500.0\n[[wave.source]]\nx = 300.0\ny = 200.0\nfrequency = 10.0\n\
+             amplitude = {amplitude}\n"
+        ))
+    };
+    let found = with("-1e-30", "single");
+    let expected = "the largest amplitude of a source is 1e-30, so waves are about 1.592e-31 at a distance of 10 m, and values \
+                    below 2^-111 become 0; expected an amplitude of at least 2.42e-29, or wave.precision = \"double\"";
+    assert_eq!(found, [expected]);
+    assert_eq!(with("1e-28", "single"), [""; 0]);
+    assert_eq!(with("-1e-30", "double"), [""; 0]);
+}
+
+/// In two dimensions the depth is y, and z is not used.
+#[test]
+fn settings_of_z_in_two_dimensions_are_reported() {
+    let end =
+        "no effect in two dimensions, where y is the depth; expected y, or grid.nz > 1 for three dimensions";
+    let rest = "[[wave.receivers]]\nx = 80.0\ny = 5.0\nz = 1.0\ncount = 5\ndx = 10.0\ndz = 1.0\n\
+                [[wave.region]]\nshape = \"box\"\nx = 200.0\ny = 100.0\nz = 3.0\nwidth = 200.0\nheight = 200.0\n\
+                depth = 5.0\nvelocity = 1600.0\n[wave.snapshot]\nz_from = 1.0\nz_to = 2.0\n";
+    let source = SOURCE.replace("frequency", "z = 2.0\nfrequency");
+    assert_eq!(warnings(&format!("{VELOCITY}{source}")), [format!("wave.source[1].z has {end}")]);
+    assert_eq!(
+        warnings(&format!("z_min = \"free\"\nz_max = \"rigid\"\n{VELOCITY}{source}{rest}")),
+        [format!(
+            "wave.z_min, wave.z_max, wave.source[1].z, wave.receivers[1].z, wave.receivers[1].dz, wave.region[1].z and 3 \
+             more have {end}"
+        )]
+    );
+    for key in ["hz", "depth"] {
+        let text = format!(
+            "units = \"si\"\n[grid]\nnx = 61\nny = 41\nhx = 10.0\n{key} = 50.0\n[wave]\n{VELOCITY}{}[time]\nend = 0.5\n",
+            SOURCE
+        );
+        assert_eq!(warnings_of(&text), [format!("grid.hz or grid.depth has {end}")], "{key}");
+    }
+}
+
+#[test]
+fn presets_of_waves_are_not_reported() {
+    for preset in crate::case::presets() {
+        if preset.text.contains("[wave]") {
+            assert_eq!(warnings_of(preset.text), [""; 0], "{}", preset.name);
+        }
+    }
 }
