@@ -10,6 +10,7 @@ mod device;
 mod painter;
 mod record;
 mod start;
+mod warnings;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -13,6 +13,7 @@ use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_particles::tree::Crowding;
 
 use super::painter::check_view;
+use super::warnings::setup_warnings;
 use super::{GravitySystem, body_count, device, settings};
 use crate::case::{BYTES_PER_BODY, BodiesSource, Case, GravityCase};
 use crate::compute_device::{self, ComputeDevice, select_device_of};
@@ -44,6 +45,9 @@ pub(crate) fn start(
     let (n, integrator) = (particles.len(), gravity.integrator);
     let settings = settings(gravity, case.time.step);
     if let Some(warning) = resolution_warning(&particles.position, &settings) {
+        report(RunEvent::InputWarning(&warning));
+    }
+    for warning in setup_warnings(&case, gravity, &particles) {
         report(RunEvent::InputWarning(&warning));
     }
     let selected = ensure_memory(selected, control, n as u64, &settings, integrator)?;

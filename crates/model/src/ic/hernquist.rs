@@ -8,7 +8,12 @@
 //!
 //! Bodies lie within the cutoff c and have the requested total mass. They are cut from a sphere
 //! whose mass is larger by (c + 1)²/c². The speeds are drawn for that sphere, so the inner parts
-//! are in equilibrium for any cutoff.
+//! are in equilibrium for any cutoff. Without the bodies outside, nothing balances the pressure at
+//! the cutoff, and the sphere expands: by the Jeans equation
+//!
+//! 2 K / |W| = 1 + 4π c³ ρ(c) σ²(c) / |W| = 1 + 12 (1 + c) σ²(c) / (c (c + 4))
+//!
+//! with the radial dispersion σ² of eq. 10. That is 1.02 for c = 10 and 1.42 for c = 1.
 
 use std::sync::atomic::AtomicBool;
 
@@ -52,6 +57,14 @@ impl Default for Hernquist {
 }
 
 impl Hernquist {
+    /// Returns 2 K / |W|, which is 1 in equilibrium. It is larger for a small cutoff.
+    pub fn virial_ratio(&self) -> f64 {
+        let c = self.cutoff;
+        // Above this the dispersion is the difference of large numbers, and near 0.2 / c.
+        let dispersion2 = if c > 100.0 { 0.2 / c } else { radial_dispersion2(c) };
+        1.0 + 12.0 * (1.0 + c) * dispersion2 / (c * (c + 4.0))
+    }
+
     /// Samples the bodies.
     pub fn generate(&self, g: f64) -> Result<Particles, IcError> {
         self.generate_until(g, &AtomicBool::new(false))
@@ -89,6 +102,13 @@ impl Hernquist {
         move_to_rest_frame_by_distant_bodies(&mut bodies);
         Ok(bodies)
     }
+}
+
+/// Returns σ² a / (G M) of the radial velocities at r, in scale radii (Hernquist 1990, eq. 10).
+fn radial_dispersion2(r: f64) -> f64 {
+    let q = r + 1.0;
+    let polynomial = 25.0 + r * (52.0 + r * (42.0 + r * 12.0));
+    r * q * q * q * libm::log(q / r) - r / (12.0 * q) * polynomial
 }
 
 /// Returns M(r)/M for r in scale radii.
@@ -140,6 +160,18 @@ mod tests {
         };
         let largest = r.iter().enumerate().map(gap).fold(0.0, max_or_nan);
         assert!(largest < 1.95 / n.sqrt(), "{largest}");
+    }
+
+    /// A sphere that is cut at a small radius is not in equilibrium.
+    #[test]
+    fn virial_ratio_of_a_cut_sphere_is_predicted() {
+        for (cutoff, expected) in [(1.0, 1.417), (10.0, 1.017), (100.0, 1.0002), (1000.0, 1.0)] {
+            let model = Hernquist { n: 3000, cutoff, ..Hernquist::default() };
+            let found = model.virial_ratio();
+            assert!((found - expected).abs() < 1e-3, "{cutoff}: {found}");
+            let measured = virial_ratio(&model.generate(1.0).unwrap(), 1.0, 0.0);
+            assert!((measured / found - 1.0).abs() < 4.0 / 3000f64.sqrt(), "{cutoff}: {measured} {found}");
+        }
     }
 
     /// The dispersion at r = a is that of the isotropic sphere (Hernquist 1990, eq. 10).
