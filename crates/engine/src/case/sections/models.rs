@@ -164,7 +164,7 @@ const HERNQUIST_KEYS: &[KeySpec] = &[
         number(Range::Positive),
         "1000",
         "Largest radius, in scale radii. The speeds are those of a sphere without cutoff, so a cut sphere expands: \
-         2 K / |W| is 1.02 for 10, 1.05 for 5 and 1.42 for 1.",
+         the virial ratio is 1.02 for 10, 1.05 for 5 and 1.42 for 1.",
     ),
 ];
 
