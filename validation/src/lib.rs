@@ -9,10 +9,10 @@ pub mod golden;
 pub mod plates;
 pub mod waves;
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 use orrery_model::analysis::{kinetic_energy, max_or_nan, potential_energy_direct};
 use orrery_model::{Particles, Precision};
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 
 /// Returns settings for the direct sum, G = 1.
 pub fn direct_settings(eps: f64, precision: Precision) -> GravitySettings {

@@ -1,9 +1,9 @@
 //! A binary that is 1e5 times closer than the bodies around it.
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Precision};
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 use orrery_validation::{difference, direct_settings, norm, take_steps, tree_settings};
 
 const N: usize = 1000;

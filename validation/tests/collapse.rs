@@ -5,10 +5,10 @@
 //! too weak by a fraction b therefore cause a relative energy error of b. The energy is a direct
 //! sum in f64 for any arithmetic of the forces.
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::IntegratorChoice::{self, Leapfrog, Yoshida6};
 use orrery_model::ic::UniformSphere;
 use orrery_model::{Particle, Particles, Precision, Species};
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::IntegratorChoice::{self, Leapfrog, Yoshida6};
 use orrery_validation::{direct_settings, measured_order, take_steps, total_energy};
 
 const END: f64 = 1.5;

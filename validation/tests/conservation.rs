@@ -1,11 +1,11 @@
 //! Momentum and angular momentum over whole runs.
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::GravitySettings;
+use orrery_gravity::settings::IntegratorChoice::Leapfrog;
 use orrery_model::analysis::{angular_momentum, momentum};
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Precision};
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::GravitySettings;
-use orrery_particles::settings::IntegratorChoice::Leapfrog;
 use orrery_validation::{difference, direct_settings, norm, take_steps, tree_settings};
 
 const STEPS: usize = 100;

@@ -1,10 +1,10 @@
 //! Runs repeat bit for bit, for any number of threads.
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::integrator::adaptive;
+use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice};
 use orrery_model::Precision;
 use orrery_model::ic::Plummer;
-use orrery_particles::bodies::Bodies;
-use orrery_particles::integrator::adaptive;
-use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice};
 use orrery_validation::{direct_settings, run_on_threads, take_steps, tree_settings};
 
 /// Number of repetitions of each run, with 1, 2 and 7 threads in turn.

@@ -2,11 +2,11 @@
 
 use orrery_device::Device;
 use orrery_device::testing::test_devices_with_f64;
+use orrery_gravity::bodies::{Bodies, DeviceSetup};
+use orrery_gravity::settings::GravitySettings;
+use orrery_gravity::settings::IntegratorChoice::{self, Hermite4, Leapfrog, Yoshida6};
 use orrery_model::ic::{FigureEight, Kepler, Plummer, UniformSphere};
 use orrery_model::{Particles, Precision};
-use orrery_particles::bodies::{Bodies, DeviceSetup};
-use orrery_particles::settings::GravitySettings;
-use orrery_particles::settings::IntegratorChoice::{self, Hermite4, Leapfrog, Yoshida6};
 use orrery_validation::{
     difference, direct_settings, largest_distance, measured_order, norm, take_steps, total_energy,
     tree_settings,

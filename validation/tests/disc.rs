@@ -3,12 +3,12 @@
 //! Galactic units. The rotation period is that at 8 kpc, where v_c = 260 km/s: 2π 8 / 260 = 0.19
 //! (0.19 Gyr).
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::GravitySettings;
+use orrery_gravity::settings::IntegratorChoice::Leapfrog;
 use orrery_model::analysis::{shrinking_sphere_centre, surface_density_profile};
 use orrery_model::ic::Galaxy;
 use orrery_model::{Particles, Precision, Species, Units};
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::GravitySettings;
-use orrery_particles::settings::IntegratorChoice::Leapfrog;
 use orrery_validation::{take_steps, tree_settings};
 
 const ROTATION: f64 = 0.193;

@@ -5,11 +5,11 @@
 
 use std::f64::consts::SQRT_2;
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::IntegratorChoice::Leapfrog;
 use orrery_model::Precision;
 use orrery_model::analysis::{lagrangian_radii, max_or_nan, shrinking_sphere_centre};
 use orrery_model::ic::Plummer;
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::IntegratorChoice::Leapfrog;
 use orrery_validation::{take_steps, tree_settings};
 
 const CROSSING_TIME: f64 = 2.0 * SQRT_2;

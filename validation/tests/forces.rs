@@ -1,10 +1,10 @@
 //! Forces of the tree against the reference.
 
+use orrery_gravity::accuracy::ForceErrors;
+use orrery_gravity::solver::{CpuStrategy, Problem, reference};
 use orrery_model::analysis::sum::compensated_vector_sum;
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Precision, Vec3s};
-use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::solver::{CpuStrategy, Problem, reference};
 use orrery_validation::{norm, tree_settings};
 
 /// Returns |Σ m a| / Σ m |a|, the fraction of the forces that does not cancel. By Newton's third

@@ -1,10 +1,10 @@
 //! Kepler orbits of two bodies, and the figure-eight orbit of three.
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::IntegratorChoice::{self, Hermite4, Leapfrog, Yoshida4, Yoshida6};
 use orrery_model::Precision;
 use orrery_model::analysis::max_or_nan;
 use orrery_model::ic::{FigureEight, Kepler};
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::IntegratorChoice::{self, Hermite4, Leapfrog, Yoshida4, Yoshida6};
 use orrery_validation::{
     difference, direct_settings, largest_distance, measured_order, norm, run_on_threads, take_steps,
     total_energy,

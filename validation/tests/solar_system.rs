@@ -3,12 +3,12 @@
 //! With a step of four days, one orbit of Mercury has 22 steps. The energy error is that of
 //! Mercury, weighted by its 0.2% of the total energy.
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::GravitySettings;
+use orrery_gravity::settings::IntegratorChoice::{self, BlanesMoan4, Yoshida4, Yoshida6};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::ic::SolarSystem;
 use orrery_model::{Particles, Precision, Units};
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::GravitySettings;
-use orrery_particles::settings::IntegratorChoice::{self, BlanesMoan4, Yoshida4, Yoshida6};
 use orrery_validation::{difference, direct_settings, measured_order, norm, run_on_threads, total_energy};
 
 const YEARS: f64 = 100.0;

@@ -23,9 +23,9 @@ use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_engine::case::available_memory;
+use orrery_gravity::settings::SolverChoice;
 use orrery_io::Limits;
 use orrery_model::Precision;
-use orrery_particles::settings::SolverChoice;
 
 use crate::commands::Tolerance;
 use devices::parse_run_devices;

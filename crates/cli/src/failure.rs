@@ -7,10 +7,10 @@ use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
 use orrery_engine::EngineError;
 use orrery_engine::case::CaseError;
+use orrery_gravity::bodies::BodiesError;
 use orrery_io::picture::PictureError;
 use orrery_io::{Fault, IoError};
 use orrery_lab::LabError;
-use orrery_particles::bodies::BodiesError;
 use thiserror::Error;
 
 /// Error of a command. Its message is one line.

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orrery_device::{Device, DeviceChoice};
+use orrery_gravity::settings::StepChoice;
 use orrery_io::{
     Block, Fault, IoError, Limits, make_folder, read_checkpoint, remove_files, write_checkpoint,
 };
 use orrery_model::format_count;
-use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::Blocks;

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
+use orrery_gravity::bodies::PendingBins;
+use orrery_gravity::settings::StepChoice;
 use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::{Particles, Vec3s};
-use orrery_particles::bodies::PendingBins;
-use orrery_particles::settings::StepChoice;
 
 use crate::case::Case;
 use crate::error::EngineError;

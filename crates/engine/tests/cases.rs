@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use orrery_engine::case::{
     BodiesSource, Case, CaseError, CaseSource, Every, ImageSize, Model, find_preset, model_names, presets,
 };
+use orrery_gravity::settings::{Acceptance, IntegratorChoice, SolverChoice, StepChoice};
 use orrery_model::Units;
-use orrery_particles::settings::{Acceptance, IntegratorChoice, SolverChoice, StepChoice};
 
 pub fn source(text: &str) -> CaseSource {
     CaseSource::Text { label: "case.toml".into(), text: text.into(), folder: PathBuf::new() }

@@ -8,10 +8,10 @@ use orrery_engine::case::{
     Case, CaseSource, EdgeCondition, EdgeProfile, Every, HeatCase, InitialState, NodeValues, SnapshotFormat,
     StopRange,
 };
+use orrery_gravity::settings::StepChoice;
 use orrery_io::{FieldValues, write_field_npy};
 use orrery_model::grid::{Grid, InitialField, SpotShape};
 use orrery_model::{Precision, Units};
-use orrery_particles::settings::StepChoice;
 
 use crate::cases::{assert_round_trip, load, source};
 

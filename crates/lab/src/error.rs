@@ -4,10 +4,10 @@ use orrery_cluster::{ClusterError, LinkError};
 use orrery_device::{CacheError, DeviceError};
 use orrery_fields::heat::HeatError;
 use orrery_fields::wave::WaveError;
+use orrery_fluids::{DeviceFluidError, Exploded};
+use orrery_gravity::bodies::BodiesError;
 use orrery_io::IoError;
 use orrery_model::format_count;
-use orrery_particles::bodies::BodiesError;
-use orrery_particles::lennard_jones::{DeviceFluidError, Exploded};
 use thiserror::Error;
 
 /// Error of a measurement. Its message is one line.

@@ -27,20 +27,20 @@ use std::sync::Arc;
 
 use orrery_device::testing::{CompileOnlyCuda, CompiledKernel, compile_only_cuda};
 use orrery_device::{Buffer, Device, DeviceError, ceiling};
+use orrery_gravity::bodies::{Bodies, BodiesError, DeviceSetup};
+use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
+use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
+use orrery_gravity::solver::direct::device::{Columns, CourseProgram, CourseSteps, DirectDeviceStrategy};
+use orrery_gravity::solver::direct::rungs as direct_rungs;
+use orrery_gravity::solver::rungs::RungKind;
+use orrery_gravity::solver::tree::device::{
+    BLOCKS_PER_SM, InsertionSteps, Order, TreeAlgorithm, TreeDeviceStrategy,
+};
+use orrery_gravity::solver::tree::rungs as tree_rungs;
 use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::ic::Plummer;
 use orrery_model::{Precision, Vec3s};
-use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup};
-use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
-use orrery_particles::solver::Problem;
-use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
-use orrery_particles::solver::direct::device::{Columns, CourseProgram, CourseSteps, DirectDeviceStrategy};
-use orrery_particles::solver::direct::rungs as direct_rungs;
-use orrery_particles::solver::rungs::RungKind;
-use orrery_particles::solver::tree::device::{
-    BLOCKS_PER_SM, InsertionSteps, Order, TreeAlgorithm, TreeDeviceStrategy,
-};
-use orrery_particles::solver::tree::rungs as tree_rungs;
 use orrery_primitives::Number;
 use orrery_primitives::histogram::binned::{BinnedHistogram, Bins, MAX_BINS};
 use orrery_primitives::histogram::{Histogram, HistogramStrategy};

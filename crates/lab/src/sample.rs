@@ -1,10 +1,10 @@
 //! Bodies for measurements, and reference forces on a sample of them.
 
+use orrery_gravity::accuracy::ForceErrors;
+use orrery_gravity::solver::{Problem, reference};
 use orrery_model::Vec3s;
 use orrery_model::ic::Plummer;
 use orrery_model::rng::Draws;
-use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::solver::{Problem, reference};
 
 /// Number of bodies whose forces are compared with the sum over all pairs.
 const MAX_SAMPLE: usize = 1000;

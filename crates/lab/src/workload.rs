@@ -2,11 +2,11 @@
 //! time force evaluations with them.
 
 use orrery_device::{Buffer, Device, DeviceError};
+use orrery_gravity::settings::Acceptance;
+use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
+use orrery_gravity::solver::direct::device::Columns;
 use orrery_model::Vec3s;
-use orrery_particles::settings::Acceptance;
-use orrery_particles::solver::Problem;
-use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
-use orrery_particles::solver::direct::device::Columns;
 
 use crate::sample::Shape;
 use crate::timing::{self, Times};

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use orrery_device::DeviceChoice;
+use orrery_gravity::solver::tree::device::Order;
 use orrery_lab::ladder::{DefaultSizes, LADDERS, LadderEntry, find_ladder};
 use orrery_lab::sample::Shape;
 use orrery_lab::scaling::Physics;
-use orrery_particles::solver::tree::device::Order;
 use orrery_simd::InstructionSet;
 
 use super::devices::{RunDevices, parse_run_devices};

@@ -6,13 +6,13 @@ use orrery_device::DeviceChoice;
 use orrery_engine::EngineError;
 use orrery_engine::compute_device::{ComputeDevice, select_device};
 use orrery_engine::gravity::{device_setup, ensure_memory, resolution_warning};
+use orrery_gravity::accuracy::ForceErrors;
+use orrery_gravity::bodies::forces_on_device;
+use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
+use orrery_gravity::solver::{CpuStrategy, Forces, Problem, reference};
 use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::evenly_spaced_indices;
 use orrery_model::format_count;
-use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::bodies::forces_on_device;
-use orrery_particles::settings::{GravitySettings, IntegratorChoice};
-use orrery_particles::solver::{CpuStrategy, Forces, Problem, reference};
 use serde_json::json;
 
 use super::Softening;

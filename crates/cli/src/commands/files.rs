@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use orrery_engine::case::{Case, CaseSource, GravityCase};
 use orrery_engine::gravity::initial_bodies;
 use orrery_engine::{EngineError, checkpoint, provenance};
+use orrery_gravity::settings::GravitySettings;
 use orrery_io::{Comoving, FieldFormat, Format, Limits, Snapshot, SnapshotDescription, is_fluid_trajectory};
 use orrery_model::{Dimension, format_count};
-use orrery_particles::settings::GravitySettings;
 use serde_json::{Value, json};
 
 use super::other_files::{READ_BY_CONVERT, READ_BY_INFO, refusal, trajectory_refusal};

@@ -5,6 +5,9 @@ use orrery_engine::case::available_memory;
 use orrery_engine::compute_device::{DeviceRequest, Tuned};
 use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
+use orrery_fluids::FluidStrategy;
+use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
+use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
 use orrery_lab::bench::primitives::Primitive;
 use orrery_lab::format::format_seconds;
 use orrery_lab::tuning::{
@@ -13,9 +16,6 @@ use orrery_lab::tuning::{
     tune_device, tune_fluid, tune_heat, tune_primitives, tune_tree, tune_wave,
 };
 use orrery_model::Precision;
-use orrery_particles::lennard_jones::FluidStrategy;
-use orrery_particles::solver::direct::device::DirectDeviceStrategy;
-use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 
 use crate::args::{TuneArgs, TunedSolver};
 use crate::failure::Failure;

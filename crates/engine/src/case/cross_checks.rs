@@ -4,10 +4,10 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use orrery_gravity::settings::{IntegratorChoice, SolverChoice, StepChoice};
 use orrery_io::{Limits, format_bytes};
 use orrery_model::wave::{AXIS_NAMES, SideCondition, Sides, WaveGrid};
 use orrery_model::{format_count, short_number};
-use orrery_particles::settings::{IntegratorChoice, SolverChoice, StepChoice};
 
 use super::document::{Entry, Location, Value};
 use super::load::BYTES_PER_BODY;

@@ -3,13 +3,13 @@
 
 use std::path::PathBuf;
 
+use orrery_fluids::ensemble::Ensemble;
+use orrery_fluids::potential::{PairParameters, Potential, Truncation};
+use orrery_fluids::settings::{FluidSettings, PairPrecision, PairSearch};
+use orrery_gravity::settings::StepChoice;
 use orrery_model::Precision;
 use orrery_model::ic::lattice::Lattice;
 use orrery_model::simulation_box::BoxSides;
-use orrery_particles::lennard_jones::ensemble::Ensemble;
-use orrery_particles::lennard_jones::potential::{PairParameters, Potential, Truncation};
-use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision, PairSearch};
-use orrery_particles::settings::StepChoice;
 
 use super::{Every, TimeSettings};
 

@@ -30,9 +30,9 @@ mod wave;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use orrery_gravity::settings::StepChoice;
 use orrery_io::picture::{FieldPicture, ValueRange};
 use orrery_model::{Species, Units};
-use orrery_particles::settings::StepChoice;
 
 pub(crate) use cross_checks::MAX_OUTPUTS_PER_STEP;
 pub use document::{CaseError, Location};

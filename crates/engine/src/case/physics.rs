@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
 use orrery_model::Precision;
 use orrery_model::grid::Grid;
-use orrery_particles::settings::{GravitySettings, IntegratorChoice};
 
 use super::document::Entry;
 use super::fluid::FluidCase;

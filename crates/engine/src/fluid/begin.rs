@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use orrery_fluids::settings::FluidSettings;
+use orrery_fluids::{DeviceFluid, Fluid, FluidTeam};
 use orrery_model::fluid::FluidParticles;
-use orrery_particles::lennard_jones::settings::FluidSettings;
-use orrery_particles::lennard_jones::{DeviceFluid, Fluid, FluidTeam};
 
 use super::start::start_particles;
 use super::system::{FluidFacts, FluidSystem, system_error};

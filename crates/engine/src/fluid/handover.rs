@@ -12,9 +12,9 @@
 //! large by C (⟨T⟩ − T₀). C = 3/4 N_f k_B is between that of an ideal gas, 1/2, and of a harmonic
 //! solid, 1.
 
+use orrery_fluids::FluidMeasures;
+use orrery_fluids::ensemble::Ensemble;
 use orrery_model::fluid::FluidParticles;
-use orrery_particles::lennard_jones::FluidMeasures;
-use orrery_particles::lennard_jones::ensemble::Ensemble;
 
 /// Steps between two samples of the energies.
 pub(super) const SAMPLE_STEPS: u64 = 20;

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use orrery_fluids::settings::FluidSettings;
+use orrery_fluids::{MinimiseEnd, MinimiseLimits, MinimiseState, Minimiser};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::four_digits;
-use orrery_particles::lennard_jones::settings::FluidSettings;
-use orrery_particles::lennard_jones::{MinimiseEnd, MinimiseLimits, MinimiseState, Minimiser};
 
 use super::FluidError;
 use crate::case::FluidCase;

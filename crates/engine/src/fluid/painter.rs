@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use orrery_fluids::structure::neighbour_counts;
 use orrery_io::picture::{
     ColourMap, Cuboid, Image, Labels, Orientation, Palette, Sphere, SphereLegend, View, body_colour,
     render_spheres,
@@ -13,7 +14,6 @@ use orrery_io::{Fault, IoError};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_model::{Units, short_number};
-use orrery_particles::lennard_jones::structure::neighbour_counts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

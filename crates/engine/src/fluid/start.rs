@@ -1,5 +1,8 @@
 //! The particles of a case at its start.
 
+use orrery_fluids::MinimiseState;
+use orrery_fluids::settings::FluidSettings;
+use orrery_fluids::structure::{Overlap, closest_overlap};
 use orrery_io::{FluidFile, read_fluid};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::{
@@ -7,9 +10,6 @@ use orrery_model::ic::lattice::{
 };
 use orrery_model::simulation_box::{BoxError, BoxSides, SimulationBox};
 use orrery_model::{Units, format_count, four_digits, short_number};
-use orrery_particles::lennard_jones::MinimiseState;
-use orrery_particles::lennard_jones::settings::FluidSettings;
-use orrery_particles::lennard_jones::structure::{Overlap, closest_overlap};
 use thiserror::Error;
 
 use super::minimisation::minimised;

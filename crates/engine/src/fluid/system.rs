@@ -4,17 +4,15 @@ use std::path::{Path, PathBuf};
 
 use orrery_cluster::Team;
 use orrery_device::Device;
+use orrery_fluids::ensemble::Ensemble;
+use orrery_fluids::potential::Truncation;
+use orrery_fluids::settings::{FluidSettings, PairPrecision};
+use orrery_fluids::{DeviceFluid, DeviceFluidError, Fluid, FluidMeasures, FluidStrategy, FluidTeam};
 use orrery_io::{Block, FluidFrame, FluidSpecies, append_fluid_frame};
 use orrery_model::Units;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::remove_drift;
 use orrery_model::simulation_box::BoxSides;
-use orrery_particles::lennard_jones::ensemble::Ensemble;
-use orrery_particles::lennard_jones::potential::Truncation;
-use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision};
-use orrery_particles::lennard_jones::{
-    DeviceFluid, DeviceFluidError, Fluid, FluidMeasures, FluidStrategy, FluidTeam,
-};
 use serde_json::{Map, Value, json};
 
 use super::handover::{EnergyMean, SAMPLE_STEPS};

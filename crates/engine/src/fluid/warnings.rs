@@ -1,11 +1,11 @@
 //! Settings of a fluid that are legal and have no effect, or another one than they seem to have.
 
+use orrery_fluids::potential::Truncation;
+use orrery_gravity::settings::StepChoice;
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::four_digits;
 use orrery_model::simulation_box::BoxSides;
-use orrery_particles::lennard_jones::potential::Truncation;
-use orrery_particles::settings::StepChoice;
 
 use crate::case::{Case, Every, FluidCase, FluidStart, ThermostatCase, ThermostatMethod};
 

@@ -4,14 +4,14 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
 use orrery_io::{Format, IoError, Limits, Snapshot};
 use orrery_model::analysis::{
     Shell, centre_of_mass_velocity, density_profile, kinetic_energy, lagrangian_radii,
     shrinking_sphere_centre,
 };
 use orrery_model::{Particles, Precision, Species, Units};
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
 
 use super::{Record, device_setup, schema};
 use crate::case::Case;

@@ -1,9 +1,9 @@
 //! Bodies as columns of a checkpoint, and back.
 
+use orrery_gravity::bodies::{Bodies, BodiesError};
+use orrery_gravity::settings::{GravitySettings, SolverChoice};
 use orrery_io::{Block, Column, Fault, IoError};
 use orrery_model::{Particles, Species, Vec3s, format_count};
-use orrery_particles::bodies::{Bodies, BodiesError};
-use orrery_particles::settings::{GravitySettings, SolverChoice};
 
 use super::{GravitySystem, body_count};
 use crate::blocks::{Blocks, repeated_id};

@@ -1,9 +1,9 @@
 //! The strategy that computes forces on a device: recorded, tuned or default.
 
 use orrery_device::{Device, DeviceChoice};
-use orrery_particles::bodies::{DeviceSetup, needed_bytes};
-use orrery_particles::settings::{GravitySettings, IntegratorChoice};
-use orrery_particles::solver::device::DeviceStrategy;
+use orrery_gravity::bodies::{DeviceSetup, needed_bytes};
+use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
+use orrery_gravity::solver::device::DeviceStrategy;
 
 use super::body_count;
 use crate::compute_device::{self, ComputeDevice, Tuned};

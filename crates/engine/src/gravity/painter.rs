@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use orrery_gravity::bodies::PendingBins;
 use orrery_io::picture::{
     BodySelection, ColourMap, Image, Labels, Layer, Orientation, Palette, Scale, SurfaceDensity, View,
     render_layers, render_orbits,
@@ -14,7 +15,6 @@ use orrery_io::{Block, Fault, IoError};
 use orrery_model::analysis::{BinnedBodies, Bins, centre_of_mass};
 use orrery_model::ic::SolarSystem;
 use orrery_model::{Particles, Species, Units, Vec3s};
-use orrery_particles::bodies::PendingBins;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

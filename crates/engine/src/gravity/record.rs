@@ -1,8 +1,8 @@
 //! Energies and momenta of the bodies, which are the columns of `conserved.csv`.
 
+use orrery_gravity::bodies::{Bodies, BodiesError, Motion};
 use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_model::{UnitNames, Units};
-use orrery_particles::bodies::{Bodies, BodiesError, Motion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ fn energy_plot(_: &Schema, name: &str, units: &Units, rows: &[Row]) -> Vec<Named
 
 #[cfg(test)]
 mod tests {
-    use orrery_particles::settings::StepChoice;
+    use orrery_gravity::settings::StepChoice;
 
     use super::*;
 

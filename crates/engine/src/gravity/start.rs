@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use orrery_gravity::bodies::{Bodies, BodiesTeam, needed_bytes};
+use orrery_gravity::resolution::{MAX_PAIR_ROUNDING, MAX_SINGLE_ROUNDING, single_rounding, unresolved_pairs};
+use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
+use orrery_gravity::tree::Crowding;
 use orrery_io::Limits;
 use orrery_model::{Particles, Precision, Units, Vec3s};
-use orrery_particles::bodies::{Bodies, BodiesTeam, needed_bytes};
-use orrery_particles::resolution::{
-    MAX_PAIR_ROUNDING, MAX_SINGLE_ROUNDING, single_rounding, unresolved_pairs,
-};
-use orrery_particles::settings::{GravitySettings, IntegratorChoice};
-use orrery_particles::tree::Crowding;
 
 use super::painter::check_view;
 use super::warnings::setup_warnings;

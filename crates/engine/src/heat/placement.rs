@@ -3,9 +3,9 @@
 //! that the nodes do not resolve, a run in which nothing changes, an end that is never reached, and
 //! conductivities without a heat capacity.
 
+use orrery_gravity::settings::StepChoice;
 use orrery_model::grid::{Edge, Grid, InitialField, RegionShape, SpotShape};
 use orrery_model::{Units, four_digits, short_number};
-use orrery_particles::settings::StepChoice;
 
 use super::start::interpolate;
 use crate::case::{Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, StopRange};

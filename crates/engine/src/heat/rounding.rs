@@ -15,9 +15,9 @@
 use std::f64::consts::PI;
 
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem};
+use orrery_gravity::settings::StepChoice;
 use orrery_model::grid::{Boundary, Edge};
 use orrery_model::{Precision, short_number};
-use orrery_particles::settings::StepChoice;
 
 use super::system::keeps_range;
 use crate::case::Case;

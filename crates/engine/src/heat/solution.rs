@@ -11,8 +11,8 @@
 use std::f64::consts::PI;
 
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem};
+use orrery_gravity::settings::StepChoice;
 use orrery_model::grid::{Boundary, Edge, Grid, InitialField};
-use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
 
 use crate::case::{Case, HeatCase, InitialState};

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatError, HeatProblem};
+use orrery_gravity::settings::StepChoice;
 use orrery_io::{FieldData, Limits, read_field_png};
 use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid, GridError};
-use orrery_particles::settings::StepChoice;
 use rayon::prelude::*;
 
 use crate::case::{Case, EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region};

@@ -2,10 +2,10 @@
 
 use orrery_device::testing::test_devices_with_f64;
 use orrery_fields::heat::HeatField;
+use orrery_gravity::settings::StepChoice;
 use orrery_io::Limits;
 use orrery_model::grid::{Grid, InitialField, RegionShape, SpotShape};
 use orrery_model::{Precision, Units};
-use orrery_particles::settings::StepChoice;
 
 use super::{HeatSystem, METHOD};
 use crate::blocks::Blocks;

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use orrery_gravity::settings::StepChoice;
 use orrery_io::{Block, Fault, IoError, MANIFEST_FILE, Manifest, Mark};
-use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
 pub use pictures::{Drawing, Painter};

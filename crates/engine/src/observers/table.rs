@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use orrery_gravity::settings::StepChoice;
 use orrery_io::{AppendFile, IoError, Mark};
 use orrery_model::Units;
-use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
 use super::{Recorder, is_earlier, lock_file};

@@ -1,8 +1,8 @@
 //! Rows of the table of a run, and the schema that describes their columns.
 
+use orrery_gravity::settings::StepChoice;
 use orrery_io::plot::Plot;
 use orrery_model::Units;
-use orrery_particles::settings::StepChoice;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;

@@ -5,8 +5,8 @@ use std::fmt::Display;
 use orrery_cluster::Team;
 use orrery_device::{Device, DeviceChoice};
 use orrery_fields::{heat, wave};
+use orrery_gravity::bodies;
 use orrery_io::Limits;
-use orrery_particles::{bodies, lennard_jones};
 
 use super::planned_failure::fail_for_test;
 use super::{Command, FAREWELL, SentBackend, SharedSystem, gather_devices};
@@ -65,7 +65,7 @@ fn follow_system(
     let device = selected.device.as_ref();
     match system {
         SharedSystem::Bodies => bodies::follow(team, device).map_err(rank_error),
-        SharedSystem::Fluid => lennard_jones::follow(team, device).map_err(rank_error),
+        SharedSystem::Fluid => orrery_fluids::follow(team, device).map_err(rank_error),
         SharedSystem::Field { case } => follow_field(team, case, device, settings),
     }
 }

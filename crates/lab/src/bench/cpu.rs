@@ -1,8 +1,8 @@
 //! Benchmarks of the solvers on the CPU.
 
+use orrery_gravity::settings::Acceptance;
+use orrery_gravity::solver::{CpuMemory, Forces, Problem, direct, tree};
 use orrery_model::{Precision, Vec3s};
-use orrery_particles::settings::Acceptance;
-use orrery_particles::solver::{CpuMemory, Forces, Problem, direct, tree};
 use orrery_simd::InstructionSet;
 use serde_json::json;
 

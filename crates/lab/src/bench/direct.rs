@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use orrery_device::{Device, DeviceError, DeviceKind, Origin, ceiling};
+use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_model::Precision;
-use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
 
 use super::Measurement;

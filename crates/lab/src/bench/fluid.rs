@@ -4,10 +4,10 @@
 use std::time::Instant;
 
 use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
+use orrery_fluids::sample::{MELT_DT, melt, melt_settings};
+use orrery_fluids::settings::{FluidSettings, PairPrecision};
+use orrery_fluids::{DeviceFluid, FluidMeasures, FluidStrategy, HostFluid};
 use orrery_model::fluid::FluidParticles;
-use orrery_particles::lennard_jones::sample::{MELT_DT, melt, melt_settings};
-use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision};
-use orrery_particles::lennard_jones::{DeviceFluid, FluidMeasures, FluidStrategy, HostFluid};
 use serde_json::{Value, json};
 
 use super::direct::{device_json, repeat_count};

@@ -8,8 +8,8 @@ pub mod primitives;
 pub mod tree;
 pub mod wave;
 
+use orrery_gravity::accuracy::ForceErrors;
 use orrery_model::Precision;
-use orrery_particles::accuracy::ForceErrors;
 use serde_json::{Value, json};
 
 use crate::timing::Times;

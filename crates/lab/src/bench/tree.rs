@@ -2,12 +2,12 @@
 //! each stage.
 
 use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
-use orrery_model::Precision;
-use orrery_particles::settings::Acceptance;
-use orrery_particles::solver::device::DeviceSolver;
-use orrery_particles::solver::tree::device::{
+use orrery_gravity::settings::Acceptance;
+use orrery_gravity::solver::device::DeviceSolver;
+use orrery_gravity::solver::tree::device::{
     DeviceTree, DeviceTreeReport, Order, TreeDeviceStrategy, TreeStageTimes,
 };
+use orrery_model::Precision;
 use serde_json::json;
 
 use super::cpu::describe_acceptance;

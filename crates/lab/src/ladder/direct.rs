@@ -1,14 +1,14 @@
 //! Ladder of all-pairs gravity.
 
 use orrery_device::{Device, DeviceError};
-use orrery_model::Precision;
-use orrery_particles::solver::device::DeviceStrategy;
-use orrery_particles::solver::direct::device::{
+use orrery_gravity::solver::device::DeviceStrategy;
+use orrery_gravity::solver::direct::device::{
     CourseProgram, CourseSteps, DirectDeviceStrategy, DirectKernel,
 };
-use orrery_particles::solver::direct::plain;
-use orrery_particles::solver::direct::rungs::{COURSE_FIGURES, COURSE_GPUS, CourseFigure, rungs};
-use orrery_particles::solver::{CpuStrategy, Problem};
+use orrery_gravity::solver::direct::plain;
+use orrery_gravity::solver::direct::rungs::{COURSE_FIGURES, COURSE_GPUS, CourseFigure, rungs};
+use orrery_gravity::solver::{CpuStrategy, Problem};
+use orrery_model::Precision;
 
 use super::gravity::{
     BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, RungSizes, STEP_DT,

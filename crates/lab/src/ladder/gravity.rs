@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use orrery_device::{Device, DeviceError, Kernel};
+use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy};
+use orrery_gravity::solver::direct::device::{CourseProgram, CourseSteps};
+use orrery_gravity::solver::rungs::{Rung, RungKind, Threads};
+use orrery_gravity::solver::tree::device::{BLOCKS_PER_SM, InsertionOptions, InsertionSteps};
+use orrery_gravity::solver::tree::rungs::THETA;
+use orrery_gravity::solver::{CpuStrategy, Problem, direct, tree};
 use orrery_model::{Precision, Vec3s};
-use orrery_particles::solver::device::{DeviceSolver, DeviceStrategy};
-use orrery_particles::solver::direct::device::{CourseProgram, CourseSteps};
-use orrery_particles::solver::rungs::{Rung, RungKind, Threads};
-use orrery_particles::solver::tree::device::{BLOCKS_PER_SM, InsertionOptions, InsertionSteps};
-use orrery_particles::solver::tree::rungs::THETA;
-use orrery_particles::solver::{CpuStrategy, Problem, direct, tree};
 
 use super::repeats::{repeat_count, time_rung_on_device};
 use super::{Ladder, LadderRequest, Roofs, RungResult, TimedRuns, Work};

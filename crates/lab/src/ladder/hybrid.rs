@@ -1,10 +1,10 @@
 //! Ladder of hybrid execution: one direct sum of gravity, shared by the CPU and a device.
 
 use orrery_device::{Device, DeviceError};
+use orrery_gravity::solver::direct::device::{Columns, DeviceTargetSum};
+use orrery_gravity::solver::direct::forces;
+use orrery_gravity::solver::rungs::Threads;
 use orrery_model::{Precision, Vec3s};
-use orrery_particles::solver::direct::device::{Columns, DeviceTargetSum};
-use orrery_particles::solver::direct::forces;
-use orrery_particles::solver::rungs::Threads;
 
 use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, build_thread_pool};
 use super::repeats::{

@@ -10,17 +10,15 @@ use std::f64::consts::PI;
 use std::time::Instant;
 
 use orrery_device::Device;
+use orrery_fluids::brute_force::{BoundedForce, check_forces, forces_with_bounds};
+use orrery_fluids::rungs::serial::SerialFluid;
+use orrery_fluids::rungs::{FluidRung, RungFluid, TILE, rungs};
+use orrery_fluids::sample::{MELT_CUTOFF, MELT_DENSITY, displaced_melt, melt, melt_settings};
+use orrery_fluids::settings::{FluidSettings, PairSearch};
+use orrery_fluids::{FluidStrategy, HostFluid};
+use orrery_gravity::accuracy::ForceErrors;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::{Precision, Vec3s};
-use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::lennard_jones::brute_force::{BoundedForce, check_forces, forces_with_bounds};
-use orrery_particles::lennard_jones::rungs::serial::SerialFluid;
-use orrery_particles::lennard_jones::rungs::{FluidRung, RungFluid, TILE, rungs};
-use orrery_particles::lennard_jones::sample::{
-    MELT_CUTOFF, MELT_DENSITY, displaced_melt, melt, melt_settings,
-};
-use orrery_particles::lennard_jones::settings::{FluidSettings, PairSearch};
-use orrery_particles::lennard_jones::{FluidStrategy, HostFluid};
 
 use super::repeats::{max_run_seconds, repeat_count, time_rung_on_device};
 use super::{

@@ -1,11 +1,11 @@
 //! Ladder of the Barnes-Hut tree.
 
 use orrery_device::{Device, DeviceError};
-use orrery_particles::solver::device::DeviceStrategy;
-use orrery_particles::solver::tree::device::{
+use orrery_gravity::solver::device::DeviceStrategy;
+use orrery_gravity::solver::tree::device::{
     BLOCKS_PER_SM, INSERTION_KERNELS, InsertionOptions, InsertionSteps, Order,
 };
-use orrery_particles::solver::tree::rungs::{THETA, insertion_rungs, rungs};
+use orrery_gravity::solver::tree::rungs::{THETA, insertion_rungs, rungs};
 
 use super::gravity::{
     BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, RungSizes, STEP_DT,

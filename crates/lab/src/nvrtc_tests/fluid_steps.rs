@@ -3,15 +3,13 @@
 use orrery_cluster::{Team, threads};
 use orrery_device::Device;
 use orrery_device::testing::compile_only_cuda;
+use orrery_fluids::ensemble::Ensemble;
+use orrery_fluids::potential::{Potential, Truncation};
+use orrery_fluids::settings::{FluidSettings, PairPrecision, PairSearch};
+use orrery_fluids::{DeviceFluid, DeviceFluidError, Fluid, FluidStrategy, FluidTeam, follow};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::Lattice;
 use orrery_model::simulation_box::SimulationBox;
-use orrery_particles::lennard_jones::ensemble::Ensemble;
-use orrery_particles::lennard_jones::potential::{Potential, Truncation};
-use orrery_particles::lennard_jones::settings::{FluidSettings, PairPrecision, PairSearch};
-use orrery_particles::lennard_jones::{
-    DeviceFluid, DeviceFluidError, Fluid, FluidStrategy, FluidTeam, follow,
-};
 
 use super::check_kernels;
 

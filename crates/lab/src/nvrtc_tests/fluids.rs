@@ -1,8 +1,8 @@
 //! Compiles the rungs of the Lennard-Jones ladder.
 
 use orrery_device::testing::compile_only_cuda;
-use orrery_particles::lennard_jones::rungs::{RungFluid, rungs};
-use orrery_particles::lennard_jones::sample::{MELT_CUTOFF, displaced_melt};
+use orrery_fluids::rungs::{RungFluid, rungs};
+use orrery_fluids::sample::{MELT_CUTOFF, displaced_melt};
 
 use super::check_kernels;
 

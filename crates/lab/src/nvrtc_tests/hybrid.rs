@@ -1,8 +1,8 @@
 //! Compiles the forces on a range of targets.
 
 use orrery_device::testing::compile_only_cuda;
+use orrery_gravity::solver::direct::device::{DeviceTargetSum, DirectDeviceStrategy};
 use orrery_model::Precision;
-use orrery_particles::solver::direct::device::{DeviceTargetSum, DirectDeviceStrategy};
 
 use super::{BODIES, Workload, check_kernels};
 use crate::experiments::hybrid::device_strategy;

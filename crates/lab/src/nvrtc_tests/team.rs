@@ -2,10 +2,10 @@
 
 use orrery_cluster::{Team, threads};
 use orrery_device::Device;
+use orrery_gravity::bodies::{Bodies, BodiesError, BodiesTeam, DeviceSetup, follow};
+use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 use orrery_model::Precision;
 use orrery_model::ic::Plummer;
-use orrery_particles::bodies::{Bodies, BodiesError, BodiesTeam, DeviceSetup, follow};
-use orrery_particles::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 
 /// Runs a step and an energy on two ranks, with tiles and with every pair once, which is the
 /// default from 8192 bodies on. Trees have the same kernels as on one rank.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use orrery_cluster::{MessagePath, Tag, Team, Transport};
 use orrery_device::Device;
 use orrery_fields::time_border_exchange;
-use orrery_particles::bodies::time_force_exchange;
+use orrery_gravity::bodies::time_force_exchange;
 use serde::Serialize;
 
 use super::model::{Line, Link, Messages};

@@ -4,17 +4,17 @@ use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_fields::heat::{self, Conductivity, FieldColumn, HeatDeviceSetup, HeatField, HeatProblem};
 use orrery_fields::wave::{self, SpaceOrder, Velocity, WaveDeviceSetup, WaveField, WaveProblem};
+use orrery_fluids::sample::{MELT_DENSITY, MELT_DT, melt, melt_settings};
+use orrery_fluids::{self, Fluid, FluidTeam};
+use orrery_gravity::bodies::{self, Bodies, BodiesTeam, DeviceSetup};
+use orrery_gravity::integrator::leapfrog_step;
+use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
+use orrery_gravity::solver::tree::device::{DeviceTree, TreeDeviceStrategy};
+use orrery_gravity::solver::{CpuMemory, Forces, tree};
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 use orrery_model::ic::Plummer;
 use orrery_model::wave::{SideCondition, Sides, WaveGrid};
 use orrery_model::{Particles, Precision};
-use orrery_particles::bodies::{self, Bodies, BodiesTeam, DeviceSetup};
-use orrery_particles::integrator::leapfrog_step;
-use orrery_particles::lennard_jones::sample::{MELT_DENSITY, MELT_DT, melt, melt_settings};
-use orrery_particles::lennard_jones::{self, Fluid, FluidTeam};
-use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
-use orrery_particles::solver::tree::device::{DeviceTree, TreeDeviceStrategy};
-use orrery_particles::solver::{CpuMemory, Forces, tree};
 use orrery_simd::InstructionSet;
 
 use super::Physics;
@@ -234,7 +234,7 @@ impl Problem {
         body: impl FnOnce(&mut dyn System) -> Result<T, LabError>,
     ) -> Result<Option<T>, LabError> {
         if !team.is_leader() {
-            lennard_jones::follow(team, device)?;
+            orrery_fluids::follow(team, device)?;
             return Ok(None);
         }
         let particles = melt(count);

@@ -12,8 +12,8 @@ mod memory;
 use orrery_device::Device;
 use orrery_device::check::Check;
 use orrery_fields::{heat, wave};
-use orrery_particles::solver::{direct, tree};
-use orrery_particles::{bodies, lennard_jones};
+use orrery_gravity::bodies;
+use orrery_gravity::solver::{direct, tree};
 use orrery_primitives::{histogram, label, matmul, reduce, scan, sort, transpose};
 
 /// Returns all checks, module by module.
@@ -31,7 +31,7 @@ pub fn all_checks() -> Vec<Check> {
     checks.extend(direct::selftest::checks());
     checks.extend(tree::selftest::checks());
     checks.extend(bodies::selftest::checks());
-    checks.extend(lennard_jones::selftest::checks());
+    checks.extend(orrery_fluids::selftest::checks());
     checks.extend(heat::device::selftest::checks());
     checks.extend(wave::device::selftest::checks());
     checks.extend(crate::experiments::checks());

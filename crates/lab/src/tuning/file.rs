@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use orrery_device::{CacheError, CacheFolder, Device, cache_folder};
 use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::wave::device::WaveShape;
+use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_model::Precision;
-use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde::{Deserialize, Serialize};
 
 use super::{FluidEntry, HeatEntry, PrimitiveEntry, TreeEntry, WaveEntry};

@@ -3,8 +3,8 @@
 //! All strategies give the same bits, so tuning changes the speed only.
 
 use orrery_device::{Device, DeviceKind};
-use orrery_particles::lennard_jones::FluidStrategy;
-use orrery_particles::lennard_jones::sample::{melt, melt_settings};
+use orrery_fluids::FluidStrategy;
+use orrery_fluids::sample::{melt, melt_settings};
 use serde::{Deserialize, Serialize};
 
 use super::Tuning;

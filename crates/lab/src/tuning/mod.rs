@@ -15,8 +15,8 @@ mod wave;
 use std::time::Instant;
 
 use orrery_device::Device;
+use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_model::Precision;
-use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 
 use crate::LabError;
 use crate::timing::largest_affordable_size;

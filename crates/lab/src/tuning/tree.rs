@@ -5,9 +5,9 @@
 //! as for the direct sum.
 
 use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_gravity::settings::MAX_THETA;
+use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
 use orrery_model::Precision;
-use orrery_particles::settings::MAX_THETA;
-use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 use serde::{Deserialize, Serialize};
 
 use super::Tuning;

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use orrery_engine::gravity::state_columns;
+use orrery_gravity::bodies::Bodies;
+use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
 use orrery_io::{write_checkpoint, write_file_atomically};
 use orrery_model::Precision;
 use orrery_model::ic::Plummer;
-use orrery_particles::bodies::Bodies;
-use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
 use serde_json::{Value, json};
 
 use super::{cpu_name, repeat_count, selected_sizes};

@@ -1,12 +1,12 @@
 //! Benchmarks of the solvers on the CPU.
 
+use orrery_gravity::accuracy::ForceErrors;
+use orrery_gravity::settings::Acceptance;
+use orrery_gravity::solver::Problem;
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::cpu::{self as lab, acceptance_for_rms, describe_acceptance};
 use orrery_lab::sample::Shape;
 use orrery_model::{Precision, format_count};
-use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::settings::Acceptance;
-use orrery_particles::solver::Problem;
 use orrery_simd::InstructionSet;
 
 use super::{repeat_count, selected_precisions, selected_sizes};

@@ -3,16 +3,16 @@
 use std::process::Command;
 
 use orrery_device::{Device, DeviceKind};
+use orrery_gravity::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
+use orrery_gravity::integrator::leapfrog_step;
+use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
+use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::Measurement;
 use orrery_lab::bench::direct as lab;
 use orrery_lab::format::{format_number, format_percent, format_seconds};
 use orrery_model::ic::Plummer;
 use orrery_model::{Precision, format_count};
-use orrery_particles::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
-use orrery_particles::integrator::leapfrog_step;
-use orrery_particles::settings::{Acceptance, GravitySettings, SolverChoice};
-use orrery_particles::solver::direct::device::DirectDeviceStrategy;
 use serde_json::{Value, json};
 
 use super::{selected_precisions, selected_sizes};

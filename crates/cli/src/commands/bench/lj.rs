@@ -1,12 +1,12 @@
 //! Benchmark of Lennard-Jones fluids, on a device or on all cores.
 
 use orrery_device::Device;
+use orrery_fluids::device::MAX_PARTICLES;
+use orrery_fluids::settings::PairPrecision;
 use orrery_lab::bench::fluid::{self as lab, FluidMeasurement, STEPS_PER_MEASURE, precision_name};
 use orrery_lab::devices::cpu_name;
 use orrery_lab::format::{format_number, format_seconds};
 use orrery_model::Precision;
-use orrery_particles::lennard_jones::device::MAX_PARTICLES;
-use orrery_particles::lennard_jones::settings::PairPrecision;
 use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
 

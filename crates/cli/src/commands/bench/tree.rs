@@ -1,6 +1,9 @@
 //! Benchmarks of the tree on a device.
 
 use orrery_device::{Device, DeviceKind};
+use orrery_gravity::accuracy::ForceErrors;
+use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
+use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
 use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::direct;
 use orrery_lab::bench::tree::{self as lab, flops_per_cell};
@@ -9,9 +12,6 @@ use orrery_lab::format::{format_number, format_percent, format_rate, format_seco
 use orrery_lab::sample::Shape;
 use orrery_lab::tuning::Tuning;
 use orrery_model::Precision;
-use orrery_particles::accuracy::ForceErrors;
-use orrery_particles::solver::direct::device::DirectDeviceStrategy;
-use orrery_particles::solver::tree::device::{Order, TreeDeviceStrategy};
 use serde_json::{Value, json};
 
 use super::{selected_precisions, selected_sizes};

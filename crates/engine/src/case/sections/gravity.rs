@@ -1,7 +1,7 @@
 //! `[gravity]`.
 
+use orrery_gravity::settings::{Acceptance, GravitySettings, MAX_THETA, SolverChoice};
 use orrery_model::{Dimension, Precision};
-use orrery_particles::settings::{Acceptance, GravitySettings, MAX_THETA, SolverChoice};
 
 use crate::case::declare::{Kind, Range, SectionSpec, Words, key, number, quantity};
 use crate::case::reader::Section;

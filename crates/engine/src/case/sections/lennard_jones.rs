@@ -1,8 +1,8 @@
 //! `[lennard_jones]`, its species `[[lennard_jones.species]]` and pairs `[[lennard_jones.pair]]`.
 
+use orrery_fluids::potential::Truncation;
+use orrery_fluids::settings::{PairPrecision, PairSearch};
 use orrery_model::{Dimension, Precision, short_number};
-use orrery_particles::lennard_jones::potential::Truncation;
-use orrery_particles::lennard_jones::settings::{PairPrecision, PairSearch};
 
 use crate::case::declare::{
     Kind, Range, SectionSpec, Words, derived_key, key, number, quantity, required_key, sections_key,

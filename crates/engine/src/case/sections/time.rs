@@ -1,7 +1,7 @@
 //! `[time]`.
 
+use orrery_gravity::settings::{IntegratorChoice, StepChoice};
 use orrery_model::Dimension;
-use orrery_particles::settings::{IntegratorChoice, StepChoice};
 
 use crate::case::TimeSettings;
 use crate::case::declare::{

@@ -5,7 +5,7 @@
 //! an estimate of the reciprocal square root and its correction by four operations. Charges are
 //! read from the cache and copied to all lanes, once for [`REGISTERS`] registers of points.
 
-use orrery_particles::law::gravity::refined_inv_rho;
+use orrery_gravity::law::gravity::refined_inv_rho;
 use orrery_simd::{InstructionSet, MAX_LANES, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 

@@ -1,9 +1,9 @@
 //! The device alone, with its fastest kernel and copies from and to page-locked memory.
 
 use orrery_device::{Buffer, Device, DeviceError, Pinned};
+use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::direct::device::{DeviceDirect, DirectDeviceStrategy};
 use orrery_model::{Precision, Vec3s};
-use orrery_particles::solver::Problem;
-use orrery_particles::solver::direct::device::{DeviceDirect, DirectDeviceStrategy};
 
 use super::device_part::{Buffers3, columns_of, pinned_copies, zero_columns};
 

@@ -2,9 +2,9 @@
 //! accelerations back.
 
 use orrery_device::{Buffer, Device, DeviceError, Event, Pinned, Queue};
+use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::direct::device::{Columns, DeviceTargetSum};
 use orrery_model::Vec3s;
-use orrery_particles::solver::Problem;
-use orrery_particles::solver::direct::device::{Columns, DeviceTargetSum};
 
 use super::device_strategy;
 use crate::experiments::transfer::clock::SpanRecorder;

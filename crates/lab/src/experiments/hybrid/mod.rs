@@ -29,10 +29,10 @@ pub use share::{MeasuredSum, balanced_share, cpu_target_count, find_share};
 use std::time::Instant;
 
 use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_gravity::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
+use orrery_gravity::solver::direct::{DirectCpuStrategy, forces_on_range};
+use orrery_gravity::solver::{CpuMemory, Forces, Problem};
 use orrery_model::{Precision, Vec3s};
-use orrery_particles::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
-use orrery_particles::solver::direct::{DirectCpuStrategy, forces_on_range};
-use orrery_particles::solver::{CpuMemory, Forces, Problem};
 use orrery_simd::InstructionSet;
 
 use super::transfer::clock::SpanRecorder;

@@ -3,8 +3,8 @@
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError};
+use orrery_gravity::solver::reference;
 use orrery_model::Vec3s;
-use orrery_particles::solver::reference;
 
 use super::{CopyMode, DeviceAlone, HybridSum};
 use crate::experiments::transfer::clock::SpanRecorder;

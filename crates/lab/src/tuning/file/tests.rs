@@ -1,8 +1,8 @@
 use orrery_fields::wave::device::WaveDeviceStrategy;
+use orrery_fluids::FluidStrategy;
+use orrery_fluids::sample::melt_settings;
+use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
 use orrery_model::wave::WaveGrid;
-use orrery_particles::lennard_jones::FluidStrategy;
-use orrery_particles::lennard_jones::sample::melt_settings;
-use orrery_particles::solver::tree::device::TreeDeviceStrategy;
 
 use super::*;
 use crate::bench::primitives::Primitive;
