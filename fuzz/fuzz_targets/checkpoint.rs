@@ -3,7 +3,7 @@
 //! header of an intact file, as a hostile file with valid hashes would have it.
 
 use orrery_engine::checkpoint;
-use orrery_io::{Column, parse_checkpoint, write_checkpoint};
+use orrery_formats::{Column, parse_checkpoint, write_checkpoint};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Err(fault) = parse_checkpoint(bytes) {

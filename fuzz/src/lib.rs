@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_io::{FieldData, FluidFrame, FluidSpecies, IoError, Limits, VolumeData};
+use orrery_formats::{FieldData, FluidFrame, FluidSpecies, IoError, Limits, VolumeData};
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
@@ -23,7 +23,7 @@ pub fn scratch_file(extension: &str) -> PathBuf {
 pub fn read_snapshot(bytes: &[u8], extension: &str) {
     let path = scratch_file(extension);
     fs::write(&path, bytes).expect("the scratch folder is writable");
-    match orrery_io::read_snapshot(&path, &LIMITS) {
+    match orrery_formats::read_snapshot(&path, &LIMITS) {
         Ok(snapshot) => {
             let p = &snapshot.particles;
             let lengths = [p.position.len(), p.velocity.len(), p.id.len(), p.species.len()];
@@ -55,7 +55,7 @@ pub fn read_volume(extension: &str, read: fn(&Path, &Limits) -> Result<VolumeDat
 pub fn read_segy(bytes: &[u8]) {
     let path = scratch_file("sgy");
     fs::write(&path, bytes).expect("the scratch folder is writable");
-    match orrery_io::read_seismograms_segy(&path, &LIMITS) {
+    match orrery_formats::read_seismograms_segy(&path, &LIMITS) {
         Ok(shots) => {
             for shot in shots {
                 assert_eq!(shot.samples.len(), shot.receivers.len() * shot.sample_count());
@@ -63,7 +63,7 @@ pub fn read_segy(bytes: &[u8]) {
         }
         Err(error) => check_message(&error),
     }
-    match orrery_io::read_model_segy(&path, &LIMITS) {
+    match orrery_formats::read_model_segy(&path, &LIMITS) {
         Ok(model) => assert_eq!(model.data.values.len(), model.data.nodes.iter().product::<usize>()),
         Err(error) => check_message(&error),
     }
@@ -74,7 +74,7 @@ pub fn read_segy(bytes: &[u8]) {
 pub fn read_fluid(bytes: &[u8], extension: &str) {
     let path = scratch_file(extension);
     fs::write(&path, bytes).expect("the scratch folder is writable");
-    match orrery_io::read_fluid(&path, &LIMITS) {
+    match orrery_formats::read_fluid(&path, &LIMITS) {
         Ok(fluid) => {
             let n = fluid.id.len();
             assert_eq!([fluid.coordinates.len(), fluid.species.len()], [n; 2]);
@@ -107,7 +107,7 @@ pub fn append_fluid_frame(path: &Path, step: u64) -> Result<(), IoError> {
         unit_names: &[],
         provenance: &[("case".to_owned(), "name = \"seed\"\n".to_owned())],
     };
-    orrery_io::append_fluid_frame(path, &frame)
+    orrery_formats::append_fluid_frame(path, &frame)
 }
 
 fn check_message(error: &IoError) {

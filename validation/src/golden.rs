@@ -23,7 +23,7 @@ use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, run};
-use orrery_io::{Block, Limits, read_checkpoint};
+use orrery_formats::{Block, Limits, read_checkpoint};
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 

@@ -10,7 +10,7 @@ use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, Summary, run};
 use orrery_engine::system::Row;
-use orrery_io::{Limits, read_field_npy};
+use orrery_formats::{Limits, read_field_npy};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::grid::Grid;
 

@@ -7,7 +7,7 @@ use crate::shell::{CommandLine, Failure};
 
 /// Fuzz targets, each with additional folders of seed inputs.
 const FUZZ_TARGETS: [(&str, &[&str]); 13] = [
-    ("snapshot_hdf5", &["../crates/io/tests/data", "../crates/io/tests/hostile"]),
+    ("snapshot_hdf5", &["../crates/formats/tests/data", "../crates/formats/tests/hostile"]),
     ("snapshot_gadget", &[]),
     ("snapshot_xyz", &[]),
     ("snapshot_npz", &[]),
@@ -34,7 +34,7 @@ pub fn run_fault_tests(root: &Path, report: &mut Report) -> Result<(), StageFail
         cargo("cargo test --release -p orrery-engine --test integration -- golden:: resume::").run()
     })?;
     report.run_stage("hostile", || {
-        cargo("cargo test --release -p orrery-io --test integration hostile:: -- --nocapture").run()
+        cargo("cargo test --release -p orrery-formats --test integration hostile:: -- --nocapture").run()
     })?;
     report.run_stage("determinism", || {
         cargo("cargo test --release -p orrery-validation --test integration determinism::").run()

@@ -23,8 +23,8 @@ use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_engine::case::available_memory;
+use orrery_formats::Limits;
 use orrery_gravity::settings::SolverChoice;
-use orrery_io::Limits;
 use orrery_model::Precision;
 
 use crate::commands::Tolerance;

@@ -3,7 +3,7 @@
 use std::env;
 use std::ops::RangeInclusive;
 
-use orrery_io::format_bytes;
+use orrery_formats::format_bytes;
 
 use crate::commands::check_thread_count;
 use crate::failure::Failure;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
+use orrery_draw::picture::PictureError;
 use orrery_engine::EngineError;
 use orrery_engine::case::CaseError;
+use orrery_formats::{Fault, IoError};
 use orrery_gravity::bodies::BodiesError;
-use orrery_io::picture::PictureError;
-use orrery_io::{Fault, IoError};
 use orrery_lab::LabError;
 use thiserror::Error;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::write_file_atomically;
+use orrery_formats::write_file_atomically;
 use serde_json::Value;
 
 use crate::args::JsonArgs;

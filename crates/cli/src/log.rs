@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use orrery_engine::provenance;
 use orrery_engine::run::LOG_FILE;
-use orrery_io::{has_other_names, open_unlinked};
+use orrery_formats::{has_other_names, open_unlinked};
 use orrery_model::format_count;
 
 use crate::clean::clean_line;

@@ -17,7 +17,7 @@ use orrery_cluster::{ClusterError, Team, Transport, threads};
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::provenance;
 use orrery_engine::team::{self, FollowerSettings, Ranks};
-use orrery_io::hash_file;
+use orrery_formats::hash_file;
 
 use crate::args::{Arguments, Command, CommonRunArgs, RunDevices};
 use crate::commands::{self, Ending, tune};

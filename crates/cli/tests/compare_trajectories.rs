@@ -1,6 +1,6 @@
 //! `compare` of trajectories: all frames, nearest images, tolerance and formats.
 
-use orrery_io::{FluidFrame, FluidSpecies, append_fluid_frame};
+use orrery_formats::{FluidFrame, FluidSpecies, append_fluid_frame};
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;

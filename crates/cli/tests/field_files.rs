@@ -1,6 +1,6 @@
 //! `info`, `convert`, `compare` and `analyze` with files of fields.
 
-use orrery_io::{FieldValues, Limits, read_field, write_field_npy, write_field_vti};
+use orrery_formats::{FieldValues, Limits, read_field, write_field_npy, write_field_vti};
 use orrery_model::grid::Grid;
 use serde_json::Value;
 

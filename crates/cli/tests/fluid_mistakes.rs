@@ -219,6 +219,7 @@ fn an_exploding_fluid_names_the_particle_and_the_step() {
     ] {
         assert!(message.contains(part), "{part} in {message}");
     }
-    let particles = orrery_io::read_fluid(&dir.path("out/post-mortem.gsd"), &orrery_io::Limits::default());
+    let particles =
+        orrery_formats::read_fluid(&dir.path("out/post-mortem.gsd"), &orrery_formats::Limits::default());
     assert_eq!(particles.unwrap().id.len(), 256);
 }

@@ -1,6 +1,6 @@
 //! Runs of fluids: their files, flags and messages, as `runs.rs` tests them for bodies.
 
-use orrery_io::{Limits, read_fluid};
+use orrery_formats::{Limits, read_fluid};
 use serde_json::Value;
 
 use crate::common::{TestDir, run_arguments, text};

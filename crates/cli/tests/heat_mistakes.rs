@@ -42,8 +42,8 @@ fn dir_with_fields() -> TestDir {
     dir.write("letter.npy", "Dear Sir or Madam,\n");
     dir.write("letter.png", "Dear Sir or Madam,\n");
     std::fs::create_dir(dir.path("folder.npy")).unwrap();
-    let image = orrery_io::picture::Image::filled(6, 4, [9; 3]);
-    orrery_io::picture::write_png(&dir.path("wide.png"), &image, &[]).unwrap();
+    let image = orrery_draw::picture::Image::filled(6, 4, [9; 3]);
+    orrery_draw::picture::write_png(&dir.path("wide.png"), &image, &[]).unwrap();
     dir
 }
 

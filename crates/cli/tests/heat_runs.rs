@@ -1,7 +1,7 @@
 //! Runs of heat conduction: their files, flags and messages, as `runs.rs` tests them for bodies.
 
 use crate::common::{TestDir, run_arguments, text};
-use orrery_io::{FieldValues, write_field_npy};
+use orrery_formats::{FieldValues, write_field_npy};
 use orrery_model::grid::Grid;
 use serde_json::Value;
 
@@ -56,8 +56,8 @@ fn a_preset_of_a_field_writes_all_output_files() {
     let header = "step,time [s],heat [J/m],minimum [°C],maximum [°C],range [°C],flux_west [W/m],flux_east [W/m],\
                   flux_south [W/m],flux_north [W/m],sources [W/m]";
     assert_eq!((table.lines().next(), table.lines().count()), (Some(header), 8));
-    let limits = orrery_io::Limits::default();
-    let last = orrery_io::read_field_npy(&dir.path("out/snapshots/snapshot_002.npy"), &limits).unwrap();
+    let limits = orrery_formats::Limits::default();
+    let last = orrery_formats::read_field_npy(&dir.path("out/snapshots/snapshot_002.npy"), &limits).unwrap();
     assert_eq!((last.nx, last.ny), (24, 16));
     // The north edge is held at 20 °C, and nothing is colder.
     assert!(last.values[15 * 24..].iter().all(|value| *value == 20.0));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{self, PAIR, TestDir, gadget_binary};
 use orrery_device::testing::SplitMix64;
 use orrery_engine::case::{Case, CaseSource, presets};
-use orrery_io::Limits;
+use orrery_formats::Limits;
 
 /// Number of changed copies per file.
 const TRIALS: u64 = 200;
@@ -119,6 +119,6 @@ fn no_mutated_snapshot_panics() {
 
 /// Reads a file and validates its bodies, as the commands do.
 fn read_and_validate(path: &Path) -> Result<(), String> {
-    let snapshot = orrery_io::read_snapshot(path, &Limits::default()).map_err(|e| e.to_string())?;
+    let snapshot = orrery_formats::read_snapshot(path, &Limits::default()).map_err(|e| e.to_string())?;
     snapshot.particles.validate().map_err(|e| e.to_string())
 }

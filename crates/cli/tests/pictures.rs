@@ -185,7 +185,7 @@ fn a_film_without_ffmpeg_is_a_warning_at_the_start() {
 #[test]
 fn the_installed_ffmpeg_encodes_images() {
     let dir = TestDir::new();
-    if orrery_io::picture::find_ffmpeg().is_none() {
+    if orrery_draw::picture::find_ffmpeg().is_none() {
         eprintln!("ffmpeg is not in PATH, not tested");
         return;
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_io::{FieldValues, Limits, Seismogram, read_checkpoint, write_field_vti, write_seismograms_segy};
+use orrery_formats::{
+    FieldValues, Limits, Seismogram, read_checkpoint, write_field_vti, write_seismograms_segy,
+};
 use orrery_model::Precision;
 use orrery_model::grid::Grid;
 use serde_json::Value;

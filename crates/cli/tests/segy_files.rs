@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use orrery_io::{
+use orrery_formats::{
     FieldValues, Limits, Seismogram, read_field, read_volume_npy, write_seismogram_npy,
     write_seismograms_segy, write_volume_npy,
 };

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use orrery_io::{FieldValues, write_field_vti};
+use orrery_formats::{FieldValues, write_field_vti};
 use orrery_model::grid::Grid;
 
 use crate::common::{PAIR, TestDir, from_file, run_arguments, text};

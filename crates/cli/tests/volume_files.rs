@@ -1,6 +1,6 @@
 //! `info`, `convert`, `compare` and `analyze` with fields in three dimensions.
 
-use orrery_io::{
+use orrery_formats::{
     FieldFrame, FieldLabels, FieldValues, Limits, read_field, read_volume_npy, write_volume_npy,
     write_volume_vti,
 };

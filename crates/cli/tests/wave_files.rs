@@ -82,7 +82,7 @@ fn fields_of_a_run_have_the_coordinates_of_its_case() {
     }
     let read = |name: &str| {
         let (data, labels) =
-            orrery_io::read_volume_vti(&dir.path(name), &orrery_io::Limits::default()).unwrap();
+            orrery_formats::read_volume_vti(&dir.path(name), &orrery_formats::Limits::default()).unwrap();
         (data.nodes, labels.frame.unwrap().spacing[..2].to_vec(), labels.unit)
     };
     let stdout = dir.stdout_of(&["convert", "a/snapshots/snapshot_004.npy", "b.vti"]);

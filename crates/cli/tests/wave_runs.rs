@@ -1,6 +1,6 @@
 //! Runs of waves: shots, seismograms, parts of the grid in snapshots, slices.
 
-use orrery_io::{Limits, read_model_segy, read_seismograms_segy, read_volume_npy, read_volume_vti};
+use orrery_formats::{Limits, read_model_segy, read_seismograms_segy, read_volume_npy, read_volume_vti};
 use serde_json::Value;
 
 use crate::common::{TestDir, error_of, text};
@@ -361,7 +361,7 @@ fn velocities_are_read_from_segy() {
     dir.write("line.toml", SHOTS);
     // A seismogram file with a trace per column of nodes, as a model. The positions of its columns
     // are the midpoints between source and receivers.
-    let seismogram = orrery_io::Seismogram {
+    let seismogram = orrery_formats::Seismogram {
         shot: 1,
         dt: 0.005,
         start: 0.0,
@@ -370,7 +370,7 @@ fn velocities_are_read_from_segy() {
         precision: orrery_model::Precision::Single,
         samples: (0..41 * 30).map(|k| if k % 30 < 15 { 1500.0 } else { 2000.0 }).collect(),
     };
-    orrery_io::write_seismograms_segy(&dir.path("model.sgy"), &[seismogram], &[]).unwrap();
+    orrery_formats::write_seismograms_segy(&dir.path("model.sgy"), &[seismogram], &[]).unwrap();
     assert_eq!(read_model_segy(&dir.path("model.sgy"), &Limits::default()).unwrap().data.nodes, [41, 30, 1]);
     let text = SHOTS.replace("velocity = \"1500 m/s\"", "velocity_file = \"model.sgy\"");
     dir.write("model.toml", &text);

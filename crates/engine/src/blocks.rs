@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::{Block, Fault, IoError};
+use orrery_formats::{Block, Fault, IoError};
 use orrery_model::Vec3s;
 use rayon::prelude::*;
 

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orrery_device::{Device, DeviceChoice};
-use orrery_gravity::settings::StepChoice;
-use orrery_io::{
+use orrery_formats::{
     Block, Fault, IoError, Limits, make_folder, read_checkpoint, remove_files, write_checkpoint,
 };
+use orrery_gravity::settings::StepChoice;
 use orrery_model::format_count;
 use serde::{Deserialize, Serialize};
 

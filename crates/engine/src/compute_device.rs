@@ -4,9 +4,9 @@ use orrery_device::{Device, DeviceChoice};
 use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_fluids::FluidStrategy;
+use orrery_formats::format_bytes;
 use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
-use orrery_io::format_bytes;
 use orrery_model::{Precision, format_count};
 use orrery_simd::InstructionSet;
 

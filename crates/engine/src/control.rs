@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use orrery_io::Limits;
+use orrery_formats::Limits;
 
 use crate::case::Case;
 use crate::compute_device::{ComputeDevice, DeviceRequest};

@@ -7,10 +7,10 @@ use thiserror::Error;
 
 use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
+use orrery_draw::picture::PictureError;
 use orrery_fields::heat::HeatError;
 use orrery_fields::wave::WaveError;
-use orrery_io::picture::PictureError;
-use orrery_io::{Fault, IoError};
+use orrery_formats::{Fault, IoError};
 use orrery_model::grid::InitialFieldError;
 use orrery_model::ic::IcError;
 use orrery_model::particles::ParticlesError;

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use orrery_fields::heat::HeatCapacity;
-use orrery_io::{
+use orrery_formats::{
     Fault, FieldFile, FieldFormat, FieldFrame, FieldLabels, Format, IoError, Limits, read_field,
     read_small_text,
 };
@@ -323,7 +323,7 @@ fn check_finite(path: &Path, field: &FieldFile) -> Result<(), EngineError> {
 
 #[cfg(test)]
 mod tests {
-    use orrery_io::{FieldValues, write_field_npy, write_field_vti, write_volume_npy};
+    use orrery_formats::{FieldValues, write_field_npy, write_field_vti, write_volume_npy};
     use orrery_model::grid::Grid;
 
     use super::*;

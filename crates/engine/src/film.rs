@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::picture::{find_ffmpeg, write_mp4};
+use orrery_draw::picture::{find_ffmpeg, write_mp4};
 
 use crate::case::{AnimationFormat, Case};
 use crate::error::EngineError;

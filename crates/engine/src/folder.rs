@@ -8,7 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use orrery_io::{
+use orrery_formats::{
     Fault, Format, IoError, MANIFEST_FILE, is_link, make_folder, read_small_text, remove_files,
     write_file_atomically,
 };
@@ -266,7 +266,7 @@ fn check_writable(folder: &Path) -> Result<(), EngineError> {
         }
         // A name of an unfinished file: if this process is killed here, a later run removes it.
         let probe = format!(".{}0{}.{}.part", series.prefix, SUFFIXES[0], std::process::id());
-        orrery_io::check_writable(&path, &probe).map_err(|e| folder_error(&path, e))?;
+        orrery_formats::check_writable(&path, &probe).map_err(|e| folder_error(&path, e))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::format_bytes;
+use orrery_formats::format_bytes;
 
 use crate::error::EngineError;
 use crate::system::Size;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use orrery_io::{
+use orrery_formats::{
     Fault, Format, IoError, copy_file_atomically, hash_file, read_small_text, write_file_atomically,
 };
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use orrery_cluster::{ClusterError, Team};
-use orrery_io::{
+use orrery_formats::{
     FieldData, IoError, Limits, SegyModel, VolumeData, read_field_npy_hashed, read_model_segy_hashed,
     read_profile_npy_hashed, read_volume_npy_hashed,
 };

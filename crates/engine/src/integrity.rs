@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use orrery_io::{
+use orrery_formats::{
     Fault, FileProblem, FileRecord, IoError, Limits, MANIFEST_FILE, ManifestContent, Mark, read_checkpoint,
     read_manifest,
 };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orrery_device::Device;
-use orrery_io::{IoError, hash_file};
+use orrery_formats::{IoError, hash_file};
 use orrery_model::Species;
 use orrery_simd::InstructionSet;
 

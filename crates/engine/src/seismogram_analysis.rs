@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::{Fault, IoError, Seismogram};
+use orrery_formats::{Fault, IoError, Seismogram};
 use orrery_model::analysis::TraceMeasures;
 
 use crate::error::EngineError;

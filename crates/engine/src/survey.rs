@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orrery_io::{Fault, IoError, is_link, read_small_text, write_file_atomically};
+use orrery_formats::{Fault, IoError, is_link, read_small_text, write_file_atomically};
 
 use crate::case::{Case, CaseError, CaseSource};
 use crate::error::EngineError;
@@ -113,7 +113,7 @@ pub fn record_case(folder: &Path, case: &Case) -> Result<(), EngineError> {
             return Err(EngineError::CaseDiffers { path: folder.to_owned(), found, expected: given });
         }
     }
-    orrery_io::make_folder(folder).map_err(EngineError::Output)?;
+    orrery_formats::make_folder(folder).map_err(EngineError::Output)?;
     let text = case.with_absolute_paths().to_toml();
     write_file_atomically(&folder.join(SURVEY_FILE), text.as_bytes()).map_err(EngineError::Output)
 }

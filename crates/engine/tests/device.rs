@@ -14,9 +14,9 @@ use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run};
 use orrery_engine::{EngineError, gravity};
 use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
+use orrery_formats::Limits;
 use orrery_gravity::settings::IntegratorChoice;
 use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
-use orrery_io::Limits;
 use orrery_model::Precision;
 
 /// Returns the choice of each device that has f64.

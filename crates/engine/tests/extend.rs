@@ -18,7 +18,7 @@ use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run, run_or_resume};
-use orrery_io::Limits;
+use orrery_formats::Limits;
 use orrery_model::short_number;
 
 const INTEGRATORS: [&str; 5] = ["leapfrog", "yoshida4", "yoshida6", "blanes-moan4", "hermite4"];
@@ -74,7 +74,7 @@ fn assert_same_results(a: &Path, b: &Path, label: &str) {
         } else {
             assert!(name.starts_with("snapshots"), "{label}: {} differs", name.display());
             let [a, b] = [a, b].map(|folder| {
-                let found = orrery_io::read_snapshot(&folder.join(name), &Limits::default()).unwrap();
+                let found = orrery_formats::read_snapshot(&folder.join(name), &Limits::default()).unwrap();
                 (found.particles, found.time, found.step)
             });
             assert!(a == b, "{label}: the bodies of {} differ", name.display());

@@ -9,7 +9,7 @@ use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run, run_or_resume};
-use orrery_io::FieldValues;
+use orrery_formats::FieldValues;
 use orrery_model::grid::Grid;
 
 fn run_until(case: &Case, folder: PathBuf, step: u64) {
@@ -32,7 +32,7 @@ fn plate_of_files(folder: &Path) -> Case {
     let values = |first: f64| (0..30).map(|k| first + 0.01 * f64::from(k)).collect::<Vec<_>>();
     for (name, first) in [("initial", 1.0), ("conductivity", 0.5), ("source", 0.0)] {
         let path = folder.join(format!("{name}.npy"));
-        orrery_io::write_field_npy(&path, &grid, FieldValues::Double(&values(first))).unwrap();
+        orrery_formats::write_field_npy(&path, &grid, FieldValues::Double(&values(first))).unwrap();
     }
     let text = "grid = { nx = 6, ny = 5, hx = 1 }\n[heat]\nconductivity_file = \"conductivity.npy\"\n\
                 source_file = \"source.npy\"\n[initial]\nfile = \"initial.npy\"\n\

@@ -14,7 +14,7 @@ use orrery_engine::gravity::Record;
 use orrery_engine::provenance::device_text;
 use orrery_engine::run::{Resume, resume, run, run_or_resume};
 use orrery_fields::wave::TimeDispersion;
-use orrery_io::{Block, Limits, parse_checkpoint, read_checkpoint};
+use orrery_formats::{Block, Limits, parse_checkpoint, read_checkpoint};
 use serde_json::Value;
 
 /// The files with their version, step and time.

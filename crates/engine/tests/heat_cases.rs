@@ -8,8 +8,8 @@ use orrery_engine::case::{
     Case, CaseSource, EdgeCondition, EdgeProfile, Every, HeatCase, InitialState, NodeValues, SnapshotFormat,
     StopRange,
 };
+use orrery_formats::{FieldValues, write_field_npy};
 use orrery_gravity::settings::StepChoice;
-use orrery_io::{FieldValues, write_field_npy};
 use orrery_model::grid::{Grid, InitialField, SpotShape};
 use orrery_model::{Precision, Units};
 

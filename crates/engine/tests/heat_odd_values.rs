@@ -8,8 +8,8 @@ use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::compute_device::DeviceRequest;
 use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, run};
+use orrery_formats::Limits;
 use orrery_gravity::settings::StepChoice;
-use orrery_io::Limits;
 
 /// Memory of the runs. It limits the grids.
 const MEMORY: u64 = 8 << 20;

@@ -10,7 +10,7 @@ use orrery_engine::case::{Case, CaseSource, find_preset};
 use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Output, Replace, Resume, resume, run};
-use orrery_io::{Block, Limits, read_checkpoint, write_checkpoint};
+use orrery_formats::{Block, Limits, read_checkpoint, write_checkpoint};
 use serde_json::{Value, json};
 
 /// Returns a case of three bodies and ten steps.

@@ -13,7 +13,7 @@ use orrery_engine::case::Case;
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::integrity::check_folder;
 use orrery_engine::run::{Resume, resume, run};
-use orrery_io::{Limits, MANIFEST_FILE};
+use orrery_formats::{Limits, MANIFEST_FILE};
 
 /// Runs to the end, or stops after a step.
 fn run_to(case: &Case, folder: &Path, step: Option<u64>) {

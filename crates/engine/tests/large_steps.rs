@@ -10,7 +10,7 @@ use orrery_engine::case::{Case, CaseSource, find_preset};
 use orrery_engine::checkpoint::describe;
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Resume, Summary, resume, run};
-use orrery_io::{Limits, read_snapshot};
+use orrery_formats::{Limits, read_snapshot};
 use serde_json::json;
 
 /// The step at which 32-bit counters overflow.

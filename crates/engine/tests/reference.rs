@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use orrery_engine::case::{Case, CaseSource, json_schema, model_names, presets, reference_page};
-use orrery_io::{FieldValues, write_field_npy, write_volume_npy};
+use orrery_formats::{FieldValues, write_field_npy, write_volume_npy};
 use orrery_model::grid::Grid;
 use serde_json::Value;
 

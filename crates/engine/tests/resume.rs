@@ -12,7 +12,7 @@ use orrery_engine::case::{Case, CaseSource, Every};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{self, Resume, Run, Summary, run, run_or_resume};
 use orrery_engine::{EngineError, Moment, Trigger};
-use orrery_io::{AppendFile, Limits};
+use orrery_formats::{AppendFile, Limits};
 
 fn run_whole(case: &Case, folder: PathBuf) -> Summary {
     run(case, &output_to(folder), &Control::default(), |_| {}).unwrap_or_else(|e| panic!("{e}"))
@@ -215,7 +215,7 @@ fn checkpoints_do_not_affect_results() {
         files.retain(|path, _| path.ends_with("conserved.csv") || path.ends_with("animation.gif"));
         let snapshots: Vec<_> = (0..5)
             .map(|number| {
-                orrery_io::read_snapshot(
+                orrery_formats::read_snapshot(
                     &folder.join(format!("snapshots/snapshot_{number:03}.hdf5")),
                     &Limits::default(),
                 )

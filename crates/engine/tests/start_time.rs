@@ -9,7 +9,7 @@ use orrery_engine::EngineError;
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::control::{Control, RunEvent};
 use orrery_engine::run::{Output, Replace, Resume, Summary, resume, run, run_or_resume};
-use orrery_io::Limits;
+use orrery_formats::Limits;
 
 /// Two bodies at time 1, and a case that starts from them.
 fn case_from_file(folder: &Path, sets: &[&str]) -> Result<Case, EngineError> {
@@ -40,7 +40,7 @@ fn snapshot_times(folder: &Path) -> Vec<f64> {
     let count = fs::read_dir(folder.join("snapshots")).unwrap().count();
     (0..count)
         .map(|number| folder.join(format!("snapshots/snapshot_{number:03}.hdf5")))
-        .map(|path| orrery_io::read_snapshot(&path, &Limits::default()).unwrap().time)
+        .map(|path| orrery_formats::read_snapshot(&path, &Limits::default()).unwrap().time)
         .collect()
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use orrery_engine::case::{Case, CaseError, CaseSource, VelocitySource, WaveletSource};
 use orrery_fields::wave::{SpaceOrder, TimeDispersion};
+use orrery_formats::{FieldValues, write_field_npy};
 use orrery_gravity::settings::StepChoice;
-use orrery_io::{FieldValues, write_field_npy};
 use orrery_model::Precision;
 use orrery_model::grid::Grid;
 use orrery_model::wave::{SideCondition, VelocityModel};

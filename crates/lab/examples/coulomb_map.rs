@@ -4,7 +4,7 @@
 use std::f64::consts::PI;
 use std::path::PathBuf;
 
-use orrery_io::picture::{
+use orrery_draw::picture::{
     ColourMap, FieldPicture, RegionKind, RegionMark, ValueRange, render_field, write_png,
 };
 use orrery_lab::experiments::coulomb::{Charge, PointGrid, potential_on_all_cores};

@@ -77,7 +77,7 @@ pub fn memory_bytes_per_second() -> f64 {
 /// Returns the working set of a thread for measurements of the memory: together twice the last
 /// cache, within bounds and at most a quarter of the available memory. A power of two.
 fn memory_bytes_per_thread(caches: &CacheSizes) -> usize {
-    let available = orrery_io::available_memory().unwrap_or(u64::MAX);
+    let available = orrery_formats::available_memory().unwrap_or(u64::MAX);
     let [least, most] = MEMORY_BYTES;
     let total = (2 * caches.l3).clamp(least, most).min(available / 4);
     let per_thread = (total / rayon::current_num_threads() as u64).max(SMALLEST_BYTES as u64);

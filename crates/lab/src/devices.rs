@@ -201,7 +201,7 @@ impl DeviceReport {
         add_row("kind", self.kind.to_owned());
         add_row("version", self.version.clone());
         self.driver.iter().for_each(|driver| add_row("driver", driver.clone()));
-        add_row("memory", self.memory.map_or_else(|| "-".to_owned(), orrery_io::format_bytes));
+        add_row("memory", self.memory.map_or_else(|| "-".to_owned(), orrery_formats::format_bytes));
         let clock = self.clock_hz.map_or_else(String::new, |hz| format!(" at {:.0} MHz", hz / 1e6));
         add_row(self.unit_name(), format!("{}{clock}", self.sm_count));
         for (name, value) in self.features.iter().flat_map(DeviceFeatures::rows) {

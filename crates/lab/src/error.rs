@@ -5,8 +5,8 @@ use orrery_device::{CacheError, DeviceError};
 use orrery_fields::heat::HeatError;
 use orrery_fields::wave::WaveError;
 use orrery_fluids::{DeviceFluidError, Exploded};
+use orrery_formats::IoError;
 use orrery_gravity::bodies::BodiesError;
-use orrery_io::IoError;
 use orrery_model::format_count;
 use thiserror::Error;
 

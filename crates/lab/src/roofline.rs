@@ -6,8 +6,8 @@
 //! ridge I = P / B. A computation with a smaller intensity is limited by that level.
 
 use orrery_device::{Device, DeviceError, DeviceList, ceiling};
-use orrery_io::format_bytes;
-use orrery_io::plot::{Axis, Plot, Series, Style};
+use orrery_draw::plot::{Axis, Plot, Series, Style};
+use orrery_formats::format_bytes;
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 use serde::Serialize;

@@ -5,8 +5,8 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use orrery_io::picture::{Image, write_png};
-use orrery_io::{
+use orrery_draw::picture::{Image, write_png};
+use orrery_formats::{
     FieldValues, Seismogram, Snapshot, write_field_npy, write_field_vti, write_seismograms_segy,
     write_volume_npy,
 };
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = seeds.join(target);
         fs::create_dir_all(&folder)?;
         for bodies in [0, 3] {
-            orrery_io::write_snapshot(
+            orrery_formats::write_snapshot(
                 &folder.join(format!("{bodies}.{extension}")),
                 &small_snapshot(bodies),
             )?;
@@ -55,7 +55,7 @@ fn write_field_seeds(seeds: &Path) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&folder)?;
     write_field_vti(&folder.join("written.vti"), &grid, "u", 0.5, FieldValues::Single(&[0.5; 6]))?;
     for name in ["ascii-32", "binary-64", "base64-zlib-32", "raw-big-64"] {
-        let from = Path::new("../crates/io/tests/vti").join(name).with_extension("vti");
+        let from = Path::new("../crates/formats/tests/vti").join(name).with_extension("vti");
         fs::copy(from, folder.join(name).with_extension("vti"))?;
     }
     let folder = seeds.join("field_png");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use orrery_io::{Comoving, SegyKind};
+use orrery_formats::{Comoving, SegyKind};
 
 use super::values::parse_count_in;
 use super::window::{WindowFlag, parse_window};

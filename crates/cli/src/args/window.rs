@@ -1,6 +1,6 @@
 //! Parser of `--window`.
 
-use orrery_io::Window;
+use orrery_formats::Window;
 use orrery_model::whole_number;
 
 /// Range of nodes along an axis. An end that is not given is that of the axis.

@@ -6,11 +6,11 @@ use orrery_device::DeviceChoice;
 use orrery_engine::EngineError;
 use orrery_engine::compute_device::{ComputeDevice, select_device};
 use orrery_engine::gravity::{device_setup, ensure_memory, resolution_warning};
+use orrery_formats::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_gravity::accuracy::ForceErrors;
 use orrery_gravity::bodies::forces_on_device;
 use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
 use orrery_gravity::solver::{CpuStrategy, Forces, Problem, reference};
-use orrery_io::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_lab::sample::evenly_spaced_indices;
 use orrery_model::format_count;
 use serde_json::json;
@@ -28,7 +28,7 @@ fn read_snapshot(
     limits: &Limits,
 ) -> Result<(Snapshot, GravitySettings, Softening), Failure> {
     check_input(path)?;
-    let snapshot = orrery_io::read_snapshot(path, limits).map_err(Failure::Input)?;
+    let snapshot = orrery_formats::read_snapshot(path, limits).map_err(Failure::Input)?;
     super::warn_about_input(path, &snapshot);
     let invalid = |source| EngineError::Bodies { origin: path.display().to_string(), source };
     snapshot.particles.validate().map_err(invalid)?;

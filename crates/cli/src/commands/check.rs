@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use orrery_engine::case::Case;
 use orrery_engine::integrity::{FolderCheck, check_folder};
 use orrery_engine::survey;
-use orrery_io::{Limits, format_bytes};
+use orrery_formats::{Limits, format_bytes};
 use orrery_model::format_count;
 
 use super::Ending;

@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
+use orrery_draw::picture::{render_field_file, write_png};
 use orrery_engine::field_analysis::add_labels_of_run;
-use orrery_io::picture::write_png;
-use orrery_io::{
-    FieldFile, FieldFormat, Limits, Window, format_bytes, read_field, render_field_file, write_field,
-};
+use orrery_formats::{FieldFile, FieldFormat, Limits, Window, format_bytes, read_field, write_field};
 use orrery_model::analysis::FieldStatistics;
 use orrery_model::{Precision, format_count, short_number};
 use serde_json::{Value, json};

@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 use orrery_engine::case::{Case, CaseSource, GravityCase};
 use orrery_engine::gravity::initial_bodies;
 use orrery_engine::{EngineError, checkpoint, provenance};
+use orrery_formats::{
+    Comoving, FieldFormat, Format, Limits, Snapshot, SnapshotDescription, is_fluid_trajectory,
+};
 use orrery_gravity::settings::GravitySettings;
-use orrery_io::{Comoving, FieldFormat, Format, Limits, Snapshot, SnapshotDescription, is_fluid_trajectory};
 use orrery_model::{Dimension, format_count};
 use serde_json::{Value, json};
 
@@ -68,7 +70,7 @@ pub fn write_initial_conditions(arguments: &IcArgs) -> Result<(), Failure> {
         provenance: provenance::run_provenance(&case, provenance::NO_SOLVER, None, None, None)
             .map_err(Failure::Input)?,
     };
-    orrery_io::write_snapshot(&arguments.output, &snapshot).map_err(Failure::Output)?;
+    orrery_formats::write_snapshot(&arguments.output, &snapshot).map_err(Failure::Output)?;
     print_line!("wrote {} to {}", bodies_text(snapshot.particles.len()), arguments.output.display());
     Ok(())
 }
@@ -124,7 +126,7 @@ fn print_file_info(path: &Path, limits: &Limits) -> Result<Value, Failure> {
     if let Some(failure) = refusal(path, READ_BY_INFO) {
         return Err(failure);
     }
-    let found = match orrery_io::describe_snapshot(path, limits) {
+    let found = match orrery_formats::describe_snapshot(path, limits) {
         // A trajectory may have any name.
         Err(_) if is_fluid_trajectory(path) => return super::fluids::print_info(path, limits),
         found => found.map_err(Failure::Input)?,
@@ -282,14 +284,14 @@ pub fn convert(arguments: &ConvertArgs) -> Result<(), Failure> {
         )));
     }
     let comoving = cosmological.map_or(Comoving::Refuse, Comoving::from);
-    let snapshot = match orrery_io::read_snapshot_as(input, &memory.limits(), comoving) {
+    let snapshot = match orrery_formats::read_snapshot_as(input, &memory.limits(), comoving) {
         Err(_) if is_fluid_trajectory(input) => return Err(trajectory_refusal(input)),
         snapshot => snapshot.map_err(Failure::Input)?,
     };
     super::print_warnings(input, &snapshot.warnings());
     let invalid = |source| EngineError::Bodies { origin: input.display().to_string(), source };
     snapshot.particles.validate().map_err(invalid)?;
-    orrery_io::write_snapshot(output, &snapshot).map_err(Failure::Output)?;
+    orrery_formats::write_snapshot(output, &snapshot).map_err(Failure::Output)?;
     print_line!("wrote {} to {}", bodies_text(snapshot.particles.len()), output.display());
     Ok(())
 }

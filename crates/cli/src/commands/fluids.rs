@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::{FluidFile, Limits, read_fluid};
+use orrery_formats::{FluidFile, Limits, read_fluid};
 use orrery_model::format_count;
 use orrery_model::simulation_box::BoxSides;
 use serde_json::{Value, json};

@@ -27,8 +27,8 @@ use std::path::Path;
 pub use bench::{follow_scaling, lead_scaling};
 use clap::CommandFactory;
 use orrery_engine::gravity::analysis::recorded_softening;
+use orrery_formats::Snapshot;
 use orrery_gravity::settings::{Acceptance, GravitySettings, MAX_THETA};
-use orrery_io::Snapshot;
 use orrery_model::{Units, format_count, short_number};
 
 use crate::args::{Arguments, Command, GravityArgs};

@@ -2,7 +2,7 @@
 
 use orrery_device::occupancy::{BlockNeeds, SmLimits};
 use orrery_device::{Backend, Device, DeviceError};
-use orrery_io::plot::Plot;
+use orrery_draw::plot::Plot;
 use orrery_lab::ladder::{LADDERS, LadderEntry, find_ladder};
 use orrery_lab::occupancy::{OccupancyReport, capability_name, find_limits, kernels_of_ladder};
 

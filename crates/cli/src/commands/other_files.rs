@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use orrery_io::Format;
+use orrery_formats::Format;
 
 use crate::failure::Failure;
 

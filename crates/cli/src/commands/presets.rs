@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use orrery_engine::case::{self, find_preset, presets};
-use orrery_io::write_file_atomically;
+use orrery_formats::write_file_atomically;
 
 use crate::args::InitArgs;
 use crate::failure::{Failure, check_new_output};

@@ -10,8 +10,8 @@ use orrery_engine::control::{Control, StopReason};
 use orrery_engine::run::{Replace, Summary};
 use orrery_engine::system::Plan;
 use orrery_engine::{EngineError, System, provenance, run as engine_run, survey};
+use orrery_formats::{Limits, format_bytes};
 use orrery_gravity::settings::StepChoice;
-use orrery_io::{Limits, format_bytes};
 use orrery_model::format_count;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use orrery_engine::control::Control;
 use orrery_engine::run::{Output, Replace, Summary};
 use orrery_engine::survey::{self, SurveyLock};
 use orrery_engine::{EngineError, System, run as engine_run};
-use orrery_io::Limits;
+use orrery_formats::Limits;
 use serde_json::{Value, json};
 
 use super::Ending;

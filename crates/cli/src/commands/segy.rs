@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use orrery_io::plot::SeismogramPlot;
-use orrery_io::{
+use orrery_draw::plot::SeismogramPlot;
+use orrery_formats::{
     IoError, Limits, SegyFile, SegyKind, Seismogram, read_segy, write_seismogram_csv, write_seismogram_npy,
 };
 use orrery_model::analysis::FieldStatistics;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use assert_cmd::Command;
-use orrery_io::{Limits, Snapshot};
+use orrery_formats::{Limits, Snapshot};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -37,7 +37,7 @@ impl TestDir {
     }
 
     pub fn snapshot(&self, name: &str) -> Snapshot {
-        orrery_io::read_snapshot(&self.path(name), &Limits::default()).unwrap_or_else(|e| panic!("{e}"))
+        orrery_formats::read_snapshot(&self.path(name), &Limits::default()).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Returns the names in a folder, sorted.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use orrery_io::{MANIFEST_FILE, parse_checkpoint};
+use orrery_formats::{MANIFEST_FILE, parse_checkpoint};
 use rayon::prelude::*;
 use serde_json::Value;
 

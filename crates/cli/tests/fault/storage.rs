@@ -91,17 +91,17 @@ fn check_complete(content: &Content) -> Result<(), String> {
                 let folder = tempfile::tempdir().expect("a temporary folder");
                 let copy = folder.path().join("snapshot").with_extension(extension);
                 std::fs::write(&copy, bytes).expect("a copy");
-                let limits = orrery_io::Limits::default();
+                let limits = orrery_formats::Limits::default();
                 match extension {
-                    "npy" => orrery_io::read_field_npy(&copy, &limits).is_ok(),
-                    _ => orrery_io::read_snapshot(&copy, &limits).is_ok(),
+                    "npy" => orrery_formats::read_field_npy(&copy, &limits).is_ok(),
+                    _ => orrery_formats::read_snapshot(&copy, &limits).is_ok(),
                 }
             }
             // These files grow during the run. They are empty if the run ended while it created
             // them.
             Some("gif") => bytes.is_empty() || bytes.ends_with(b";"),
             Some("csv") => bytes.is_empty() || bytes.ends_with(b"\n"),
-            Some("orrery") => orrery_io::parse_checkpoint(bytes).is_ok(),
+            Some("orrery") => orrery_formats::parse_checkpoint(bytes).is_ok(),
             _ => true,
         };
         if !is_complete {

@@ -4,8 +4,8 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use orrery_formats::{Limits, format_bytes};
 use orrery_gravity::settings::{IntegratorChoice, SolverChoice, StepChoice};
-use orrery_io::{Limits, format_bytes};
 use orrery_model::wave::{AXIS_NAMES, SideCondition, Sides, WaveGrid};
 use orrery_model::{format_count, short_number};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::{Fault, available_memory, format_bytes, read_small_file};
+use orrery_formats::{Fault, available_memory, format_bytes, read_small_file};
 
 use super::cross_checks::{RunStart, Sections};
 use super::document::{self, CaseError, Location, one_line};

@@ -30,8 +30,8 @@ mod wave;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use orrery_draw::picture::{FieldPicture, ValueRange};
 use orrery_gravity::settings::StepChoice;
-use orrery_io::picture::{FieldPicture, ValueRange};
 use orrery_model::{Species, Units};
 
 pub(crate) use cross_checks::MAX_OUTPUTS_PER_STEP;
@@ -43,7 +43,7 @@ pub use fluid::{
 pub use heat::{EdgeCondition, EdgeProfile, HeatCase, InitialState, NodeValues, Region, StopRange};
 pub use load::{BYTES_PER_BODY, CaseSource};
 pub use origins::Origins;
-pub use orrery_io::available_memory;
+pub use orrery_formats::available_memory;
 pub use physics::{GravityCase, Physics, PhysicsName};
 pub use presets::{Preset, find_preset, presets};
 pub use quantities::WrittenQuantities;
@@ -282,7 +282,7 @@ pub struct BodyView {
     /// Bodies shown.
     pub show: Show,
     /// Name of the colour map, one of
-    /// [`ColourMap::DENSITY_NAMES`](orrery_io::picture::ColourMap::DENSITY_NAMES). `None` is one
+    /// [`ColourMap::DENSITY_NAMES`](orrery_draw::picture::ColourMap::DENSITY_NAMES). `None` is one
     /// colour per galaxy.
     pub colour_map: Option<&'static str>,
 }
@@ -290,7 +290,7 @@ pub struct BodyView {
 /// Settings of `[image]` for fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FieldView {
-    /// Name of the colour map, one of [`ColourMap::NAMES`](orrery_io::picture::ColourMap::NAMES).
+    /// Name of the colour map, one of [`ColourMap::NAMES`](orrery_draw::picture::ColourMap::NAMES).
     pub colour_map: &'static str,
     /// Value of the first colour. `None` follows the field.
     pub low: Option<f64>,

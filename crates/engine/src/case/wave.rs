@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use orrery_fields::wave::{SpaceOrder, TimeDispersion};
+use orrery_formats::Window;
 use orrery_gravity::settings::StepChoice;
-use orrery_io::Window;
 use orrery_model::Precision;
 use orrery_model::wave::{Sides, VelocityModel, WaveGrid};
 

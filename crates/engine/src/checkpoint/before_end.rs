@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use orrery_io::{Block, Column, Fault, IoError, Limits};
+use orrery_formats::{Block, Column, Fault, IoError, Limits};
 use orrery_model::format_count;
 use serde::{Deserialize, Serialize};
 

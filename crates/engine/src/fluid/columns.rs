@@ -1,7 +1,7 @@
 //! A fluid from the columns of a checkpoint.
 
 use orrery_fluids::Fluid;
-use orrery_io::{Block, Fault, IoError};
+use orrery_formats::{Block, Fault, IoError};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_model::{Vec3s, format_count};

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use orrery_fluids::structure::neighbour_counts;
-use orrery_io::picture::{
+use orrery_draw::picture::{
     ColourMap, Cuboid, Image, Labels, Orientation, Palette, Sphere, SphereLegend, View, body_colour,
     render_spheres,
 };
-use orrery_io::{Fault, IoError};
+use orrery_fluids::structure::neighbour_counts;
+use orrery_formats::{Fault, IoError};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_model::{Units, short_number};

@@ -3,8 +3,8 @@
 //! With N particles, N_f degrees of freedom and d dimensions, k_B T = 2 K / N_f and
 //! p = (2 K + W) / (d V), where W = Σ r · f is the virial of all pairs. Energies are per particle.
 
+use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_fluids::potential::Truncation;
-use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_model::{Dimension, Units};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use orrery_fluids::MinimiseState;
 use orrery_fluids::settings::FluidSettings;
 use orrery_fluids::structure::{Overlap, closest_overlap};
-use orrery_io::{FluidFile, read_fluid};
+use orrery_formats::{FluidFile, read_fluid};
 use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::{
     assign_species, droplet, random_positions, remove_drift, set_maxwell_velocities,

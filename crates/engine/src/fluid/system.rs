@@ -8,7 +8,7 @@ use orrery_fluids::ensemble::Ensemble;
 use orrery_fluids::potential::Truncation;
 use orrery_fluids::settings::{FluidSettings, PairPrecision};
 use orrery_fluids::{DeviceFluid, DeviceFluidError, Fluid, FluidMeasures, FluidStrategy, FluidTeam};
-use orrery_io::{Block, FluidFrame, FluidSpecies, append_fluid_frame};
+use orrery_formats::{Block, FluidFrame, FluidSpecies, append_fluid_frame};
 use orrery_model::Units;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::remove_drift;

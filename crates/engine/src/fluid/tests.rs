@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use orrery_device::Device;
 use orrery_device::testing::test_devices_with_f64;
-use orrery_io::Limits;
+use orrery_formats::Limits;
 
 use crate::blocks::Blocks;
 use crate::case::{Case, CaseSource};

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orrery_io::{Fault, IoError, has_other_names, open_unlinked, read_small_text};
+use orrery_formats::{Fault, IoError, has_other_names, open_unlinked, read_small_text};
 
 use super::folder_error;
 use crate::error::EngineError;

@@ -4,9 +4,9 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use orrery_formats::{Format, IoError, Limits, Snapshot};
 use orrery_gravity::bodies::Bodies;
 use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
-use orrery_io::{Format, IoError, Limits, Snapshot};
 use orrery_model::analysis::{
     Shell, centre_of_mass_velocity, density_profile, kinetic_energy, lagrangian_radii,
     shrinking_sphere_centre,
@@ -103,7 +103,7 @@ pub fn analyze(
     // The first file. All others must have its units and, without `softening`, its softening.
     let mut first: Option<PathBuf> = None;
     for file in files {
-        let snapshot = orrery_io::read_snapshot(file, limits).map_err(EngineError::Input)?;
+        let snapshot = orrery_formats::read_snapshot(file, limits).map_err(EngineError::Input)?;
         let refused = |source| EngineError::Bodies { origin: file.display().to_string(), source };
         snapshot.particles.validate().map_err(refused)?;
         let eps = softening.unwrap_or_else(|| recorded_softening(&snapshot).unwrap_or(0.0));

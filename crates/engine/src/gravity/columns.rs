@@ -1,8 +1,8 @@
 //! Bodies as columns of a checkpoint, and back.
 
+use orrery_formats::{Block, Column, Fault, IoError};
 use orrery_gravity::bodies::{Bodies, BodiesError};
 use orrery_gravity::settings::{GravitySettings, SolverChoice};
-use orrery_io::{Block, Column, Fault, IoError};
 use orrery_model::{Particles, Species, Vec3s, format_count};
 
 use super::{GravitySystem, body_count};

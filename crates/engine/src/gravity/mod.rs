@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use orrery_cluster::Team;
 use orrery_device::Device;
+use orrery_formats::{Snapshot, write_snapshot};
 use orrery_gravity::bodies::{self, Bodies, BodiesError, BodiesTeam, needed_bytes};
 use orrery_gravity::integrator::adaptive;
 use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice, StepChoice};
-use orrery_io::{Snapshot, write_snapshot};
 use orrery_model::{Particles, Units, Vec3s, short_number};
 use serde_json::{Map, Value, json};
 

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use orrery_gravity::bodies::PendingBins;
-use orrery_io::picture::{
+use orrery_draw::picture::{
     BodySelection, ColourMap, Image, Labels, Layer, Orientation, Palette, Scale, SurfaceDensity, View,
     render_layers, render_orbits,
 };
-use orrery_io::{Block, Fault, IoError};
+use orrery_formats::{Block, Fault, IoError};
+use orrery_gravity::bodies::PendingBins;
 use orrery_model::analysis::{BinnedBodies, Bins, centre_of_mass};
 use orrery_model::ic::SolarSystem;
 use orrery_model::{Particles, Species, Units, Vec3s};

@@ -1,7 +1,7 @@
 //! Energies and momenta of the bodies, which are the columns of `conserved.csv`.
 
+use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_gravity::bodies::{Bodies, BodiesError, Motion};
-use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_model::{UnitNames, Units};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use orrery_formats::Limits;
 use orrery_gravity::bodies::{Bodies, BodiesTeam, needed_bytes};
 use orrery_gravity::resolution::{MAX_PAIR_ROUNDING, MAX_SINGLE_ROUNDING, single_rounding, unresolved_pairs};
 use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
 use orrery_gravity::tree::Crowding;
-use orrery_io::Limits;
 use orrery_model::{Particles, Precision, Units, Vec3s};
 
 use super::painter::check_view;
@@ -213,7 +213,7 @@ fn read_or_generate(
         BodiesSource::File(file) => {
             let path = case.folder.join(&file.path);
             let snapshot =
-                orrery_io::read_snapshot_as(&path, limits, file.comoving).map_err(EngineError::Input)?;
+                orrery_formats::read_snapshot_as(&path, limits, file.comoving).map_err(EngineError::Input)?;
             snapshot.warnings().iter().for_each(|warning| warn(&format!("{}: {warning}", path.display())));
             let assumed = snapshot.units_are_assumed();
             if assumed {

@@ -87,7 +87,7 @@ fn half_mass_radius(particles: &Particles) -> Option<f64> {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use orrery_io::Limits;
+    use orrery_formats::Limits;
 
     use super::*;
     use crate::case::CaseSource;

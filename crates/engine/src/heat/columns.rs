@@ -1,7 +1,7 @@
 //! A plate from the columns of a checkpoint.
 
 use orrery_fields::heat::{FieldColumn, HeatField};
-use orrery_io::{Fault, IoError};
+use orrery_formats::{Fault, IoError};
 use orrery_model::{Precision, format_count};
 
 use super::start::build_problem;

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use orrery_io::picture::{
+use orrery_draw::picture::{
     ColourMap, FieldPicture, FieldSampler, FieldSamples, Image, Palette, RegionKind, RegionMark, TakenMeans,
     ValueRange,
 };
-use orrery_io::{Fault, IoError};
+use orrery_formats::{Fault, IoError};
 use orrery_model::Units;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -1,7 +1,7 @@
 //! Heat content, temperatures and fluxes of a plate, which are the columns of `conserved.csv`.
 
+use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_fields::heat::FieldMeasures;
-use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_model::Units;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatError, HeatProblem};
+use orrery_formats::{FieldData, Limits, read_field_png};
 use orrery_gravity::settings::StepChoice;
-use orrery_io::{FieldData, Limits, read_field_png};
 use orrery_model::grid::{Boundaries, Boundary, Edge, EdgeValues, Grid, GridError};
 use rayon::prelude::*;
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use orrery_draw::picture::{Image, write_png};
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem};
-use orrery_io::picture::{Image, write_png};
-use orrery_io::{FieldValues, write_field_npy};
+use orrery_formats::{FieldValues, write_field_npy};
 use orrery_model::grid::{Edge, Grid};
 
 use super::start::{build_problem, initial_values};

@@ -6,7 +6,7 @@ use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_fields::heat::{FieldColumn, FieldView, HeatError, HeatField, HeatProblem, PlateFields};
 use orrery_fields::pixel_mean_bytes;
-use orrery_io::{Block, FieldFrame, FieldLabels, FieldValues, write_field_npy, write_labelled_vti};
+use orrery_formats::{Block, FieldFrame, FieldLabels, FieldValues, write_field_npy, write_labelled_vti};
 use orrery_model::Units;
 use orrery_model::grid::{Boundary, Edge, Grid, PixelMeans, PixelWeights};
 use serde_json::{Map, Value};

@@ -2,8 +2,8 @@
 
 use orrery_device::testing::test_devices_with_f64;
 use orrery_fields::heat::HeatField;
+use orrery_formats::Limits;
 use orrery_gravity::settings::StepChoice;
-use orrery_io::Limits;
 use orrery_model::grid::{Grid, InitialField, RegionShape, SpotShape};
 use orrery_model::{Precision, Units};
 
@@ -277,12 +277,12 @@ fn hostile_columns_are_refused() {
     let (case, system) = start(&heat, None);
     let limits = Limits::default();
     let path = std::path::Path::new("checkpoint");
-    let restore = |count: usize, method: &str, block: orrery_io::Block| {
+    let restore = |count: usize, method: &str, block: orrery_formats::Block| {
         let saved = SavedSystem { path, case: &case, count, method, limits: &limits, stamp: stamp(0) };
         let mut columns = Blocks::new(path, vec![("temperature".to_owned(), block)]);
         HeatSystem::restore(&saved, &heat, &mut columns).map(|_| ()).map_err(|e| e.to_string())
     };
-    let singles = |count: usize, value: f32| orrery_io::Block::Singles(vec![value; count]);
+    let singles = |count: usize, value: f32| orrery_formats::Block::Singles(vec![value; count]);
     let nodes = system.size().count as usize;
     assert_eq!(restore(nodes, METHOD, singles(nodes, 1.0)), Ok(()));
     for (count, method, block) in [
@@ -290,7 +290,7 @@ fn hostile_columns_are_refused() {
         (nodes, "tree", singles(nodes, 1.0)),
         (nodes, METHOD, singles(nodes - 1, 1.0)),
         (nodes, METHOD, singles(nodes, f32::NAN)),
-        (nodes, METHOD, orrery_io::Block::Reals(vec![1.0; nodes])),
+        (nodes, METHOD, orrery_formats::Block::Reals(vec![1.0; nodes])),
     ] {
         let message = restore(count, method, block).unwrap_err();
         assert!(message.starts_with("checkpoint: "), "{message}");
@@ -313,14 +313,14 @@ fn the_base_temperature_is_part_of_a_checkpoint() {
     let limits = Limits::default();
     let path = std::path::Path::new("checkpoint");
     let count = system.size().count as usize;
-    let restore = |blocks: Vec<(String, orrery_io::Block)>| {
+    let restore = |blocks: Vec<(String, orrery_formats::Block)>| {
         let saved =
             SavedSystem { path, case: &case, count, method: METHOD, limits: &limits, stamp: stamp(0) };
         HeatSystem::restore(&saved, &heat, &mut Blocks::new(path, blocks)).map_err(|e| e.to_string())
     };
-    let temperature = || ("temperature".to_owned(), orrery_io::Block::Singles(vec![300.5; count]));
+    let temperature = || ("temperature".to_owned(), orrery_formats::Block::Singles(vec![300.5; count]));
     let with_base =
-        |values: Vec<f64>| vec![temperature(), ("base".to_owned(), orrery_io::Block::Reals(values))];
+        |values: Vec<f64>| vec![temperature(), ("base".to_owned(), orrery_formats::Block::Reals(values))];
     assert_eq!(restore(vec![temperature()]).unwrap().measure().unwrap()[1], 300.5);
     assert_eq!(restore(with_base(vec![100.0])).unwrap().measure().unwrap()[1], 400.5);
     for values in [vec![], vec![1.0; 2], vec![f64::NAN], vec![f64::INFINITY], vec![0.1]] {

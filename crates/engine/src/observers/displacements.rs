@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use orrery_io::Block;
+use orrery_formats::Block;
 use orrery_model::Vec3s;
 
 use super::is_earlier;

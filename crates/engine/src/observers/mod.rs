@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use orrery_formats::{Block, MANIFEST_FILE, Manifest, Mark};
+use orrery_formats::{Fault, IoError};
 use orrery_gravity::settings::StepChoice;
-use orrery_io::{Block, Fault, IoError, MANIFEST_FILE, Manifest, Mark};
 use serde::{Deserialize, Serialize};
 
 pub use pictures::{Drawing, Painter};
@@ -162,7 +163,7 @@ impl State {
     /// Returns the files that grow or that every checkpoint replaces: name, state, and length of a
     /// trailer after the recorded bytes. `schema` is that of the table.
     pub fn growing_files(&self, schema: &Schema) -> Vec<(String, Mark, u64)> {
-        let trailer = orrery_io::picture::GIF_TRAILER_BYTES;
+        let trailer = orrery_draw::picture::GIF_TRAILER_BYTES;
         let mut files = vec![(schema.file.to_owned(), self.table.file.clone(), 0)];
         let animation = self.pictures.animation.iter();
         files.extend(animation.map(|animation| (ANIMATION.to_owned(), animation.file.clone(), trailer)));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use orrery_io::picture::{GifFrame, GifMark, GifWriter, Image, Palette, PaletteMatcher, encode_png};
-use orrery_io::{Block, make_folder, write_file_atomically};
+use orrery_draw::picture::{GifFrame, GifMark, GifWriter, Image, Palette, PaletteMatcher, encode_png};
+use orrery_formats::{Block, make_folder, write_file_atomically};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

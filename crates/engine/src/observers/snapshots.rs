@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orrery_io::{make_folder, remove_fluid_frames};
+use orrery_formats::{make_folder, remove_fluid_frames};
 use orrery_model::Units;
 
 use super::Recorder;

@@ -9,9 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_fluids::structure::{PairDistribution, mean_square_displacement};
-use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
-use orrery_io::{Block, Fault, IoError, Mark, write_file_atomically, write_unlisted_file};
+use orrery_formats::{Block, Fault, IoError, Mark, write_file_atomically, write_unlisted_file};
 use orrery_model::Units;
 use orrery_model::fluid::FluidParticles;
 use serde::{Deserialize, Serialize};

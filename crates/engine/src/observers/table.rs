@@ -4,8 +4,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use orrery_formats::{AppendFile, IoError, Mark};
 use orrery_gravity::settings::StepChoice;
-use orrery_io::{AppendFile, IoError, Mark};
 use orrery_model::Units;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use orrery_io::{Fault, IoError};
+use orrery_formats::{Fault, IoError};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::{Manifest, hash_file};
+use orrery_formats::{Manifest, hash_file};
 
 use super::{LOG_FILE, Output, Resume, Run, RunParts};
 use crate::case::{Case, OnError};

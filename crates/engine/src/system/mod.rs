@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use orrery_device::Device;
-use orrery_io::{Block, Column, Limits};
+use orrery_formats::{Block, Column, Limits};
 use orrery_model::{Units, format_count};
 use serde_json::{Map, Value};
 

@@ -1,7 +1,7 @@
 //! Rows of the table of a run, and the schema that describes their columns.
 
+use orrery_draw::plot::Plot;
 use orrery_gravity::settings::StepChoice;
-use orrery_io::plot::Plot;
 use orrery_model::Units;
 use serde::{Deserialize, Serialize};
 

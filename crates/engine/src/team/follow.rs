@@ -5,8 +5,8 @@ use std::fmt::Display;
 use orrery_cluster::Team;
 use orrery_device::{Device, DeviceChoice};
 use orrery_fields::{heat, wave};
+use orrery_formats::Limits;
 use orrery_gravity::bodies;
-use orrery_io::Limits;
 
 use super::planned_failure::fail_for_test;
 use super::{Command, FAREWELL, SentBackend, SharedSystem, gather_devices};

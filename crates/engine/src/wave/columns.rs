@@ -2,7 +2,7 @@
 
 use orrery_fields::heat::FieldColumn;
 use orrery_fields::wave::{WaveColumn, WaveField};
-use orrery_io::{Fault, IoError};
+use orrery_formats::{Fault, IoError};
 use orrery_model::Precision;
 
 use super::METHOD;

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use orrery_io::picture::{
+use orrery_draw::picture::{
     ColourMap, FieldPicture, FieldSampler, Palette, PointKind, PointMark, RegionKind, RegionMark, TakenMeans,
     Underlay, ValueRange,
 };
-use orrery_io::{Fault, IoError};
+use orrery_formats::{Fault, IoError};
 use orrery_model::Units;
 use orrery_model::grid::{Boundaries, Boundary, RegionShape};
 use orrery_model::wave::{AXIS_NAMES, Side};

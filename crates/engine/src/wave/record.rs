@@ -1,6 +1,6 @@
 //! Energy and largest amplitude of waves, which are the columns of `conserved.csv`.
 
-use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
+use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_model::Units;
 use serde_json::{Value, json};
 

@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use orrery_draw::plot::SeismogramPlot;
 use orrery_fields::wave::{TimeDispersion, corrected_traces};
-use orrery_io::plot::SeismogramPlot;
-use orrery_io::{Seismogram, write_seismogram_npy, write_seismograms_segy};
+use orrery_formats::{Seismogram, write_seismogram_npy, write_seismograms_segy};
 use orrery_model::wave::WaveGrid;
 use orrery_model::{Precision, Units};
 

@@ -9,8 +9,8 @@ use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{
     TimeDispersion, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveProblem, WaveSource,
 };
+use orrery_formats::{Fault, IoError, Limits};
 use orrery_gravity::settings::StepChoice;
-use orrery_io::{Fault, IoError, Limits};
 use orrery_model::wave::{AXIS_NAMES, VelocityError, WaveGrid, Wavelet};
 use orrery_model::{Precision, short_number};
 use rayon::prelude::*;

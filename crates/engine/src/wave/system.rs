@@ -7,7 +7,7 @@ use orrery_device::Device;
 use orrery_fields::heat::FieldColumn;
 use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{GridPlane, WaveError, WaveField, WaveProblem, WaveView};
-use orrery_io::{
+use orrery_formats::{
     Block, FieldFrame, FieldLabels, FieldValues, Window, copy_window, write_volume_npy, write_volume_vti,
 };
 use orrery_model::Units;

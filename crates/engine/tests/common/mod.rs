@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_engine::case::{Case, CaseSource};
 use orrery_engine::run::{Output, Replace};
-use orrery_io::{Limits, MANIFEST_FILE, parse_checkpoint, read_checkpoint, write_checkpoint};
+use orrery_formats::{Limits, MANIFEST_FILE, parse_checkpoint, read_checkpoint, write_checkpoint};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -265,7 +265,7 @@ fn sweep_components(image: &[f32]) -> Sweep {
 
 #[cfg(test)]
 mod tests {
-    use orrery_io::picture::{Image, body_colour, write_png};
+    use orrery_draw::picture::{Image, body_colour, write_png};
 
     use super::*;
 

@@ -5,7 +5,7 @@
 //! counts the bytes that threads *request* from device memory. Caches serve part of the requests,
 //! so a rung may lie above the sloping roof. Sharing a tile moves a rung to the right.
 
-use orrery_io::plot::{Axis, Plot, Series, Style};
+use orrery_draw::plot::{Axis, Plot, Series, Style};
 
 use super::table::common_flops_per_item;
 use super::{Ladder, Parameter, Roofs, RungResult};

@@ -1,7 +1,7 @@
 //! Measurements over a parameter that is not part of the rungs, for example the bandwidth of a copy
 //! over its offset: a table with one row per value, and a line plot.
 
-use orrery_io::plot::{Axis, Plot, Series};
+use orrery_draw::plot::{Axis, Plot, Series};
 use serde::Serialize;
 
 use super::text_table::{TextTable, format_or_dash};

@@ -2,7 +2,7 @@
 
 use orrery_device::occupancy::{BlockNeeds, Occupancy, SmLimits};
 use orrery_device::{Device, Kernel};
-use orrery_io::plot::{Axis, Plot, Series};
+use orrery_draw::plot::{Axis, Plot, Series};
 use serde_json::{Value, json};
 
 use super::{

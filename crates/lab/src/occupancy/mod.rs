@@ -5,7 +5,7 @@
 mod kernels;
 
 use orrery_device::occupancy::{BlockNeeds, Occupancy, OccupancyError, SmLimits, SmResource, WARP_SIZE};
-use orrery_io::plot::{Axis, Plot, Series, Style};
+use orrery_draw::plot::{Axis, Plot, Series, Style};
 use serde_json::{Value, json};
 
 use crate::format::{format_percent, format_thousands};

@@ -1,6 +1,6 @@
 //! Tables, plots and JSON of scaling.
 
-use orrery_io::plot::{Axis, Plot, Series, Style};
+use orrery_draw::plot::{Axis, Plot, Series, Style};
 use serde_json::{Value, json};
 
 use super::model::{Link, Messages, Prediction};

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_engine::field_analysis::FieldRow;
 use orrery_engine::system::column_header;
-use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
-use orrery_io::write_file_atomically;
+use orrery_formats::write_file_atomically;
 use orrery_model::{ShownUnit, Units, format_count, short_number};
 use serde_json::{Value, json};
 

@@ -6,6 +6,7 @@ mod seismograms;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_engine::compute_device::{self, ComputeDevice};
 use orrery_engine::field_analysis::{FieldRow, SnapshotFiles, analyze_fields, analyze_model, list_snapshots};
 use orrery_engine::gravity::analysis::{self, Analysis, FRACTIONS, Row, SpeciesRow};
@@ -14,8 +15,7 @@ use orrery_engine::provenance::species_name;
 use orrery_engine::seismogram_analysis::{TraceRow, analyze_seismograms};
 use orrery_engine::survey;
 use orrery_engine::system::column_header;
-use orrery_io::plot::{Axis, Plot, Series, label_with_unit};
-use orrery_io::{IoError, Limits, SegyFile, is_link, read_segy, write_file_atomically};
+use orrery_formats::{IoError, Limits, SegyFile, is_link, read_segy, write_file_atomically};
 use orrery_model::analysis::{FIRST_BREAK_FRACTION, Shell};
 use orrery_model::{ShownUnit, UnitNames, format_count, short_number};
 use serde_json::{Value, json};

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use orrery_draw::plot::{Axis, Plot, Series, Style, label_with_unit};
 use orrery_engine::seismogram_analysis::TraceRow;
 use orrery_engine::system::column_header;
-use orrery_io::plot::{Axis, Plot, Series, Style, label_with_unit};
-use orrery_io::write_file_atomically;
+use orrery_formats::write_file_atomically;
 use orrery_model::analysis::FIRST_BREAK_FRACTION;
 use orrery_model::{format_count, short_number};
 use serde_json::{Value, json};

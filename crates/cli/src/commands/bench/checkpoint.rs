@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use orrery_engine::gravity::state_columns;
+use orrery_formats::{write_checkpoint, write_file_atomically};
 use orrery_gravity::bodies::Bodies;
 use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
-use orrery_io::{write_checkpoint, write_file_atomically};
 use orrery_model::Precision;
 use orrery_model::ic::Plummer;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ fn measure_size(arguments: &BenchArgs, n: usize) -> Result<Value, Failure> {
     let remove_files = || [path, plain].into_iter().for_each(|path| drop(std::fs::remove_file(path)));
     let time_writes = || {
         write_checkpoint(path, "{}", &columns).map_err(failed)?;
-        let bytes = std::fs::read(path).map_err(|e| failed(orrery_io::IoError::from_system(path, e)))?;
+        let bytes = std::fs::read(path).map_err(|e| failed(orrery_formats::IoError::from_system(path, e)))?;
         let (mut plain_secs, mut checkpoint_secs) = (Vec::new(), Vec::new());
         for _ in 0..repeat_count(arguments) {
             let start = Instant::now();

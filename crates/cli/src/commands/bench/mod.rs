@@ -17,7 +17,7 @@ pub use lj::check_lj_flags;
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
-use orrery_io::format_bytes;
+use orrery_formats::format_bytes;
 use orrery_lab::FLOPS_PER_PAIR;
 use orrery_lab::bench::{FLOPS_PER_CELL, Measurement};
 use orrery_lab::devices::cpu_name;

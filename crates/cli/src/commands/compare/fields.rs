@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::FieldFile;
+use orrery_formats::FieldFile;
 use orrery_model::analysis::FieldDifference;
 use orrery_model::{format_count, short_number};
 

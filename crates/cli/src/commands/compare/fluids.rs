@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use orrery_io::{FluidFile, FluidFrames, is_fluid_trajectory};
+use orrery_formats::{FluidFile, FluidFrames, is_fluid_trajectory};
 use orrery_model::format_count;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 

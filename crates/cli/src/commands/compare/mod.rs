@@ -22,7 +22,7 @@ mod tolerance;
 
 use std::path::Path;
 
-use orrery_io::{FieldFile, FieldFormat, Limits, SegyFile, Seismogram, read_field, read_segy};
+use orrery_formats::{FieldFile, FieldFormat, Limits, SegyFile, Seismogram, read_field, read_segy};
 use serde_json::{Value, json};
 
 use self::report::{ColumnDifference, Comparison, FieldDetails, NodePlace};

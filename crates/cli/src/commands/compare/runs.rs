@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use orrery_engine::EngineError;
 use orrery_engine::gravity::analysis::snapshots_in;
 use orrery_engine::survey;
-use orrery_io::{FieldFormat, IoError};
+use orrery_formats::{FieldFormat, IoError};
 
 use super::fluids::TRAJECTORIES;
 use super::report::Comparison;

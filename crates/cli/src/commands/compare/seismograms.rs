@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::Seismogram;
+use orrery_formats::Seismogram;
 use orrery_model::analysis::FieldDifference;
 use orrery_model::format_count;
 

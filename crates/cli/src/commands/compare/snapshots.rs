@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use orrery_io::{Comoving, Snapshot, read_snapshot_as};
+use orrery_formats::{Comoving, Snapshot, read_snapshot_as};
 use orrery_model::format_count;
 
 use super::Rules;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orrery_io::{Limits, format_bytes, read_text};
+use orrery_formats::{Limits, format_bytes, read_text};
 use orrery_model::format_count;
 
 use super::tolerance::compare_column;

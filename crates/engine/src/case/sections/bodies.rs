@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orrery_io::Comoving;
+use orrery_formats::Comoving;
 
 use super::models::{MODELS, Model};
 use crate::case::declare::{KeySpec, Kind, SectionSpec, Variant, When, Words, derived_key, key};

@@ -1,6 +1,6 @@
 //! `[image]`.
 
-use orrery_io::picture::ColourMap;
+use orrery_draw::picture::ColourMap;
 use orrery_model::{Dimension, Species, short_number};
 
 use crate::case::cross_checks::conflict_location;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orrery_io::Limits;
+use orrery_formats::Limits;
 use orrery_model::Units;
 use orrery_model::wave::Wavelet;
 

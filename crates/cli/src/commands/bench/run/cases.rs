@@ -6,8 +6,8 @@ use orrery_engine::case::{BYTES_PER_BODY, Case, CaseError, CaseSource, Every, Im
 use orrery_engine::control::Control;
 use orrery_engine::system::Plan;
 use orrery_engine::{EngineError, System};
+use orrery_formats::format_bytes;
 use orrery_gravity::settings::StepChoice;
-use orrery_io::format_bytes;
 use orrery_lab::bench::wave::HOST_BYTES_PER_NODE;
 use orrery_lab::format::format_thousands;
 use orrery_model::Precision;

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use orrery_io::IoError;
+use orrery_formats::IoError;
 
 use crate::failure::Failure;
 
