@@ -3,18 +3,18 @@
 
 mod devices;
 mod files;
-mod lab;
+mod measure;
 mod reference;
 mod values;
 mod window;
 
 pub use devices::RunDevices;
 pub use files::{CheckArgs, ConvertArgs, InfoArgs};
-pub use lab::{
-    BenchArgs, BenchCase, DevicesArgs, LadderArgs, OccupancyArgs, RunCase, SelftestArgs, TuneArgs,
-    TunedSolver,
+pub use measure::{
+    BenchArgs, BenchCase, DevicesArgs, OccupancyArgs, RunCase, SelftestArgs, TuneArgs, TunedSolver,
 };
 pub use reference::{ENVIRONMENT, EXIT_STATUS, FILES, SIGNALS, Table};
+pub use values::parse_count;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,9 +28,10 @@ use orrery_gravity::settings::SolverChoice;
 use orrery_model::Precision;
 
 use crate::commands::Tolerance;
+use crate::laboratory::LadderArgs;
 use devices::parse_run_devices;
 use reference::help_section;
-use values::{parse_count, parse_count_in, parse_device, parse_memory_size, parse_wall_time};
+use values::{parse_count_in, parse_device, parse_memory_size, parse_wall_time};
 
 /// N-body simulation on CPUs and GPUs, validated against known physics and reproducible to the bit
 #[derive(Debug, Parser)]

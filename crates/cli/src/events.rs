@@ -5,7 +5,7 @@ use orrery_engine::case::{Case, OnDrift, available_memory};
 use orrery_engine::control::RunEvent;
 use orrery_formats::{MANIFEST_FILE, format_bytes};
 use orrery_gravity::settings::StepChoice;
-use orrery_lab::format::format_seconds;
+use orrery_measure::format::format_seconds;
 use orrery_model::{format_count, short_number};
 
 use crate::commands::shell_quoted;

@@ -10,7 +10,7 @@ use orrery_engine::EngineError;
 use orrery_engine::case::CaseError;
 use orrery_formats::{Fault, IoError};
 use orrery_gravity::bodies::BodiesError;
-use orrery_lab::LabError;
+use orrery_measure::MeasureError;
 use thiserror::Error;
 
 /// Error of a command. Its message is one line.
@@ -41,7 +41,7 @@ pub enum Failure {
     Picture(#[from] PictureError),
     /// A device or a measurement failed.
     #[error(transparent)]
-    Lab(#[from] LabError),
+    Measure(#[from] MeasureError),
     /// This machine failed, such as a self-test or a process that does not start.
     #[error("{0}")]
     Machine(String),
@@ -65,11 +65,13 @@ impl Failure {
             Self::Output(error) => error.system_cause().is_none() || error.is_bad_path(),
             // The user requested a device that does not exist. A device that fails is not the
             // user's mistake.
-            Self::Lab(LabError::Device(error)) => matches!(
+            Self::Measure(MeasureError::Device(error)) => matches!(
                 error,
                 DeviceError::NoDevice { .. } | DeviceError::Index { .. } | DeviceError::BadChoice(_)
             ),
-            Self::Picture(_) | Self::Lab(_) | Self::Bodies(_) | Self::Cluster(_) | Self::Machine(_) => false,
+            Self::Picture(_) | Self::Measure(_) | Self::Bodies(_) | Self::Cluster(_) | Self::Machine(_) => {
+                false
+            }
         }
     }
 
@@ -158,6 +160,6 @@ impl From<CaseError> for Failure {
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
-        Self::Lab(error.into())
+        Self::Measure(error.into())
     }
 }

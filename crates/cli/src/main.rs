@@ -9,6 +9,11 @@ mod environment;
 mod events;
 mod failure;
 mod json;
+#[cfg(feature = "lab")]
+mod laboratory;
+#[cfg(not(feature = "lab"))]
+#[path = "no_laboratory.rs"]
+mod laboratory;
 mod log;
 mod print;
 mod progress;

@@ -2,9 +2,10 @@
 
 use std::process::Output;
 
-use crate::common::{TestDir, run_arguments, text};
 use orrery_lab::ladder::LADDERS;
 use serde_json::Value;
+
+use crate::common::{TestDir, run_arguments, text};
 
 /// Runs a command with an empty cache folder in the test directory.
 fn run_orrery(dir: &TestDir, arguments: &[&str]) -> Output {

@@ -1,9 +1,10 @@
 //! Runs of heat conduction: their files, flags and messages, as `runs.rs` tests them for bodies.
 
-use crate::common::{TestDir, run_arguments, text};
 use orrery_formats::{FieldValues, write_field_npy};
 use orrery_model::grid::Grid;
 use serde_json::Value;
+
+use crate::common::{TestDir, run_arguments, text};
 
 /// Settings of a small `hot-plate`: six steps, with an image after every second one.
 const SMALL: [&str; 6] = [

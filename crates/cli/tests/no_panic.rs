@@ -3,10 +3,11 @@
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use crate::common::{self, PAIR, TestDir, gadget_binary};
 use orrery_device::testing::SplitMix64;
 use orrery_engine::case::{Case, CaseSource, presets};
 use orrery_formats::Limits;
+
+use crate::common::{self, PAIR, TestDir, gadget_binary};
 
 /// Number of changed copies per file.
 const TRIALS: u64 = 200;

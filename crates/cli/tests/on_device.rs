@@ -1,9 +1,10 @@
 //! Tests of `--device`: runs on a device write the same outputs, and a missing device gives a clear
 //! error.
 
-use crate::common::{TestDir, from_file, run_arguments, text};
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Backend, Device, DeviceChoice};
+
+use crate::common::{TestDir, from_file, run_arguments, text};
 
 const SMALL: [&str; 5] =
     ["bodies.n=200", "time.end=0.25", "time.step=0.0078125", "output.image_every=0", "image.size=64"];

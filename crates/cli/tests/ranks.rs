@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use orrery_device::testing::test_devices_with_f64;
 use orrery_device::{Backend, Device};
 use orrery_formats::{FieldValues, write_field_npy};
-use orrery_lab::tuning::Tuning;
+use orrery_measure::tuning::Tuning;
 use orrery_model::grid::Grid;
 
 use crate::common::mpi::INSTALLATIONS;

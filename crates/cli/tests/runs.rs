@@ -1,7 +1,8 @@
 //! Tests of `orrery run`: its output files, and settings that must not change any bit of them.
 
-use crate::common::{self, PAIR, TestDir, from_file, text};
 use orrery_engine::case::{Case, CaseSource};
+
+use crate::common::{self, PAIR, TestDir, from_file, text};
 
 const SMALL: [&str; 5] =
     ["bodies.n=200", "time.end=0.25", "time.step=0.0078125", "output.image_every=0.0625", "image.size=64"];

@@ -11,7 +11,7 @@ use orrery_gravity::accuracy::ForceErrors;
 use orrery_gravity::bodies::forces_on_device;
 use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
 use orrery_gravity::solver::{CpuStrategy, Forces, Problem, reference};
-use orrery_lab::sample::evenly_spaced_indices;
+use orrery_measure::sample::evenly_spaced_indices;
 use orrery_model::format_count;
 use serde_json::json;
 

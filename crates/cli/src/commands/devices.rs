@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use orrery_device::Device;
 use orrery_engine::case::available_memory;
-use orrery_lab::devices::survey_devices;
-use orrery_lab::roofline::MachineRoofs;
+use orrery_measure::devices::survey_devices;
+use orrery_measure::roofline::MachineRoofs;
 
 use crate::args::DevicesArgs;
 use crate::failure::{Failure, check_new_output};

@@ -2,7 +2,7 @@
 
 mod accuracy;
 mod analyze;
-mod bench;
+pub mod bench;
 mod check;
 mod compare;
 pub use compare::Tolerance;
@@ -10,7 +10,6 @@ mod devices;
 mod fields;
 mod files;
 mod fluids;
-mod ladder;
 mod man;
 mod occupancy;
 mod other_files;
@@ -34,6 +33,7 @@ use orrery_model::{Units, format_count, short_number};
 use crate::args::{Arguments, Command, GravityArgs};
 use crate::clean::is_unsafe;
 use crate::failure::Failure;
+use crate::laboratory;
 use crate::print::{eprint_line, print_lines};
 use crate::ranks::LeadingRank;
 
@@ -85,7 +85,7 @@ pub fn execute(arguments: &Arguments, leader: &LeadingRank) -> Result<Ending, Fa
         Command::Bench(arguments) => bench::bench(arguments),
         Command::Devices(arguments) => devices::list_devices(arguments),
         Command::Selftest(arguments) => selftest::selftest(arguments),
-        Command::Ladder(arguments) => ladder::ladder(arguments),
+        Command::Ladder(arguments) => laboratory::ladder(arguments),
         Command::Occupancy(arguments) => occupancy::occupancy(arguments),
         Command::Tune(arguments) => tune::tune(arguments),
         Command::Completions { shell } => {

@@ -3,13 +3,12 @@
 use orrery_device::occupancy::{BlockNeeds, SmLimits};
 use orrery_device::{Backend, Device, DeviceError};
 use orrery_draw::plot::Plot;
-use orrery_lab::ladder::{LADDERS, LadderEntry, find_ladder};
-use orrery_lab::occupancy::{OccupancyReport, capability_name, find_limits, kernels_of_ladder};
+use orrery_measure::occupancy::{OccupancyReport, capability_name, find_limits};
 
 use crate::args::OccupancyArgs;
 use crate::failure::{Failure, check_new_output};
+use crate::laboratory;
 use crate::print::print_line;
-use crate::terminal_line::TerminalLine;
 
 /// Calculates the occupancy, prints it, and writes the JSON file and the plot.
 pub fn occupancy(arguments: &OccupancyArgs) -> Result<(), Failure> {
@@ -55,26 +54,12 @@ fn show_needs(arguments: &OccupancyArgs) -> Result<(), Failure> {
 /// Shows the occupancy of the kernels of a ladder.
 fn show_kernels(arguments: &OccupancyArgs, kernel: &str) -> Result<(), Failure> {
     let (name, filter) = kernel.split_once('/').unwrap_or((kernel, ""));
-    let entry = find_entry(name)?;
     let json = arguments.json.prepare()?;
-    let (device, limits) = open_cuda(arguments, "others do not report the registers of kernels")?;
-    let mut line = TerminalLine::new();
-    let measured = kernels_of_ladder(&device, limits, entry, filter, &mut |rung| line.draw(rung));
-    drop(line);
-    let found = measured?;
-    if found.kernels.is_empty() {
-        return Err(Failure::Usage(format!("no kernel of the ladder {name} has '{filter}' in its name")));
-    }
+    let open = || open_cuda(arguments, "others do not report the registers of kernels");
+    let found = laboratory::kernels_of_ladder(name, filter, open)?;
     found.lines().iter().for_each(|line| print_line!("{line}"));
     json.write(|| found.to_json())?;
     write_plot(arguments, || found.plot(name))
-}
-
-fn find_entry(name: &str) -> Result<&'static LadderEntry, Failure> {
-    find_ladder(name).ok_or_else(|| {
-        let names = LADDERS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
-        Failure::Usage(format!("'{name}' is not a ladder, expected one of {names}"))
-    })
 }
 
 /// Opens the CUDA device and returns the limits of its SMs. `hint` ends the message if there is

@@ -1,29 +1,34 @@
 //! `selftest`.
 
-use orrery_lab::LabError;
-use orrery_lab::selftest::isolated::{DeviceTitle, WorkerCommand, list_devices, run_isolated, run_worker};
-use orrery_lab::selftest::{ModuleCount, SelftestSummary, all_checks};
+use orrery_device::check::Check;
+use orrery_measure::MeasureError;
+use orrery_measure::selftest::isolated::{
+    DeviceTitle, WorkerCommand, list_devices, run_isolated, run_worker,
+};
+use orrery_measure::selftest::{ModuleCount, SelftestSummary, simulator_checks};
 
 use crate::args::SelftestArgs;
 use crate::failure::Failure;
+use crate::laboratory;
 use crate::print::print_line;
 use crate::terminal_line::TerminalLine;
 
 /// Runs the checks on one device or on all devices. Each module runs in a process of its own, and
 /// this process opens no device.
 pub fn selftest(arguments: &SelftestArgs) -> Result<(), Failure> {
+    let checks = all_checks();
     if arguments.worker {
-        let failed = run_worker(arguments.device, &arguments.checks).map_err(LabError::from)?;
+        let failed = run_worker(&checks, arguments.device, &arguments.checks).map_err(MeasureError::from)?;
         return if failed == 0 { Ok(()) } else { Err(Failure::Machine("a check failed".to_owned())) };
     }
     let filter = arguments.filter.as_deref().unwrap_or_default();
-    if !all_checks().iter().any(|check| check.name.contains(filter)) {
+    if !checks.iter().any(|check| check.name.contains(filter)) {
         return Err(Failure::Usage(format!(
             "no check has '{filter}' in its name; orrery selftest --list prints all names"
         )));
     }
     if arguments.list {
-        all_checks()
+        checks
             .iter()
             .filter(|check| check.name.contains(filter))
             .for_each(|check| print_line!("{}", check.name));
@@ -32,7 +37,7 @@ pub fn selftest(arguments: &SelftestArgs) -> Result<(), Failure> {
     let worker = worker_command()?;
     let summaries: Vec<SelftestSummary> = selected_devices(&worker, arguments)?
         .iter()
-        .map(|device| check_device(&worker, device, filter))
+        .map(|device| check_device(&worker, &checks, device, filter))
         .collect();
     let (passed, all) =
         summaries.iter().map(SelftestSummary::passed_and_total).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -40,6 +45,13 @@ pub fn selftest(arguments: &SelftestArgs) -> Result<(), Failure> {
         return Err(Failure::Machine(format!("{} of {all} checks failed", all - passed)));
     }
     Ok(())
+}
+
+/// Returns the checks of the simulator, then those of the laboratory.
+fn all_checks() -> Vec<Check> {
+    let mut checks = simulator_checks();
+    checks.extend(laboratory::checks());
+    checks
 }
 
 /// Returns the command of a worker: this program.
@@ -71,11 +83,16 @@ fn selected_devices(worker: &WorkerCommand, arguments: &SelftestArgs) -> Result<
 }
 
 /// Runs the checks on one device and prints the results.
-fn check_device(worker: &WorkerCommand, device: &DeviceTitle, filter: &str) -> SelftestSummary {
+fn check_device(
+    worker: &WorkerCommand,
+    checks: &[Check],
+    device: &DeviceTitle,
+    filter: &str,
+) -> SelftestSummary {
     print_line!("{}", device.title);
     // Some kernels take seconds to compile, so the name of the current check is shown.
     let mut line = TerminalLine::new();
-    let summary = run_isolated(worker, &device.label, filter, &mut |check| line.draw(check));
+    let summary = run_isolated(worker, checks, &device.label, filter, &mut |check| line.draw(check));
     drop(line);
     for ModuleCount { module, passed, total } in &summary.modules {
         print_line!("  {module:<12} {passed} of {total} passed");

@@ -1,7 +1,7 @@
 //! Times of a run: the table that `run` and `resume` print, and the JSON of `--timing`.
 
 use orrery_engine::run::{RankTimes, Summary, WorkerTimes};
-use orrery_lab::format::format_seconds;
+use orrery_measure::format::format_seconds;
 use serde_json::{Value, json};
 
 use crate::print::print_line;

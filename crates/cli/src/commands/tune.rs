@@ -8,9 +8,9 @@ use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_fluids::FluidStrategy;
 use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
-use orrery_lab::bench::primitives::Primitive;
-use orrery_lab::format::format_seconds;
-use orrery_lab::tuning::{
+use orrery_measure::bench::primitives::Primitive;
+use orrery_measure::format::format_seconds;
+use orrery_measure::tuning::{
     DEFAULT_SIZES, DEFAULT_TREE_THETA, FluidOutcome, HeatOutcome, PrimitiveOutcome, TreeOutcome, TuneOutcome,
     Tuning, WaveOutcome, default_fluid_sizes, default_sides, default_tree_sizes, default_wave_sides,
     tune_device, tune_fluid, tune_heat, tune_primitives, tune_tree, tune_wave,
@@ -50,7 +50,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
         )));
     };
     // Checked first: tuning takes minutes, and its results need a folder.
-    let path = Tuning::file_path(&device).ok_or(orrery_lab::LabError::NoCache)?;
+    let path = Tuning::file_path(&device).ok_or(orrery_measure::MeasureError::NoCache)?;
     Tuning::check_writable(&device)?;
     // Warns now if the stored file is damaged, because it is about to be replaced.
     load_tuning(&device, false);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use orrery_formats::{IoError, create_new_file};
+
 use super::PictureError;
-use orrery_formats::IoError;
-use orrery_formats::create_new_file;
 
 /// Pause between two looks at the program and at the request to stop it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

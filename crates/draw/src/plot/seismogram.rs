@@ -6,12 +6,13 @@
 
 use std::path::Path;
 
+use orrery_formats::Seismogram;
+use orrery_formats::write_file_atomically;
+
 use super::layout::{Item, PlotLayout, VerticalAxis, add_frame};
 use super::ticks::Range;
 use super::{Axis, HEIGHT, Plot, WIDTH, raster, svg};
 use crate::picture::{Image, PictureError, write_png};
-use orrery_formats::Seismogram;
-use orrery_formats::write_file_atomically;
 
 const INK: [u8; 3] = [20, 22, 26];
 /// Smallest distance of wiggles in units of the plot. Of more traces, every n-th is drawn.

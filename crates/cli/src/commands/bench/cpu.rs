@@ -3,9 +3,9 @@
 use orrery_gravity::accuracy::ForceErrors;
 use orrery_gravity::settings::Acceptance;
 use orrery_gravity::solver::Problem;
-use orrery_lab::bench::Measurement;
-use orrery_lab::bench::cpu::{self as lab, acceptance_for_rms, describe_acceptance};
-use orrery_lab::sample::Shape;
+use orrery_measure::bench::Measurement;
+use orrery_measure::bench::cpu::{self as measure, acceptance_for_rms, describe_acceptance};
+use orrery_measure::sample::Shape;
 use orrery_model::{Precision, format_count};
 use orrery_simd::InstructionSet;
 
@@ -34,7 +34,7 @@ pub fn bench_direct(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measureme
         let (position, mass) = Shape::Plummer.bodies(n);
         for precision in selected_precisions(arguments, &Precision::ALL) {
             let measured =
-                lab::bench_direct(set, precision, &position, &mass, repeat_count(arguments) as usize);
+                measure::bench_direct(set, precision, &position, &mass, repeat_count(arguments) as usize);
             print_line!(
                 "{:>9} {:>9} {:>9.3e} {:>10} {:>8} {:>10.3e} {:>7.0}% {:>9.1e}",
                 n,
@@ -66,7 +66,7 @@ pub fn bench_tree(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement
                 None => acceptance_for_rms(&problem, precision, set, arguments.rms.unwrap_or(DEFAULT_RMS)),
             };
             let repeats = repeat_count(arguments) as usize;
-            let measured = lab::bench_tree(set, precision, acceptance, &problem, shape, repeats);
+            let measured = measure::bench_tree(set, precision, acceptance, &problem, shape, repeats);
             print_tree(&measured, &describe_acceptance(&acceptance));
             results.push(measured);
         }
@@ -109,9 +109,9 @@ pub fn bench_crossover(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measur
         let (position, mass) = Shape::Plummer.bodies(n);
         let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: false };
         for precision in selected_precisions(arguments, &[Precision::Mixed]) {
-            let pairs = lab::bench_direct(set, precision, &position, &mass, repeats);
+            let pairs = measure::bench_direct(set, precision, &position, &mass, repeats);
             let acceptance = Acceptance::Geometric { theta: 0.6 };
-            let tree = lab::bench_tree(set, precision, acceptance, &problem, Shape::Plummer, repeats);
+            let tree = measure::bench_tree(set, precision, acceptance, &problem, Shape::Plummer, repeats);
             let (direct_secs, tree_secs) = (pairs.times.median(), tree.times.median());
             let faster = if direct_secs < tree_secs { "direct" } else { "tree" };
             print_line!("{n:>9} {:>9} {direct_secs:>12.4e} {tree_secs:>12.4e}  {faster}", precision.as_str());

@@ -7,10 +7,10 @@ use orrery_gravity::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
 use orrery_gravity::integrator::leapfrog_step;
 use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
 use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
-use orrery_lab::FLOPS_PER_PAIR;
-use orrery_lab::bench::Measurement;
-use orrery_lab::bench::direct as lab;
-use orrery_lab::format::{format_number, format_percent, format_seconds};
+use orrery_measure::FLOPS_PER_PAIR;
+use orrery_measure::bench::Measurement;
+use orrery_measure::bench::direct as measure;
+use orrery_measure::format::{format_number, format_percent, format_seconds};
 use orrery_model::ic::Plummer;
 use orrery_model::{Precision, format_count};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ const STEP_N: usize = 16_384;
 /// Measures and prints. Returns the device with its measured peaks, and the results.
 pub fn bench_direct(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
     let tuning = tune::load_tuning(device, arguments.no_tuned);
-    let mut bench = lab::DirectBench::new(device)?;
+    let mut bench = measure::DirectBench::new(device)?;
     print_line!("{}", device.title());
     print_line!("median time, next line: fastest, slowest and strategy; {FLOPS_PER_PAIR} flops per pair");
     print_line!("share of theoretical and measured peak; relative force error, median and 99%");
@@ -49,7 +49,7 @@ pub fn bench_direct(arguments: &BenchArgs, device: &Device) -> Result<(Value, Va
     );
     let mut results = Vec::new();
     for precision in selected_precisions(arguments, &Precision::ALL) {
-        for n in selected_sizes(arguments, &lab::default_sizes(device, precision)) {
+        for n in selected_sizes(arguments, &measure::default_sizes(device, precision)) {
             let entry = tuning.as_ref().and_then(|tuning| tuning.nearest_entry(n, precision));
             let default = || DirectDeviceStrategy::default_for(device, n, precision);
             let strategy = entry.map_or_else(default, |entry| entry.strategy);
@@ -78,7 +78,7 @@ pub fn bench_direct(arguments: &BenchArgs, device: &Device) -> Result<(Value, Va
 
 /// Times a leapfrog step as a run executes it: kick, drift, forces, kick and the check for NaN.
 fn bench_step(
-    bench: &mut lab::DirectBench,
+    bench: &mut measure::DirectBench,
     n: usize,
     device: &Device,
     strategy: &DirectDeviceStrategy,
@@ -96,7 +96,7 @@ fn bench_step(
     let setup = DeviceSetup { device: device.clone(), strategy: (*strategy).into() };
     let mut bodies = Bodies::new(particles, &settings, Some(&setup))?;
     let mut step_count = 0;
-    let step = lab::StepTiming::measure::<BodiesError>(device, n, force_seconds, || {
+    let step = measure::StepTiming::measure::<BodiesError>(device, n, force_seconds, || {
         leapfrog_step(&mut bodies, 1e-4)?;
         step_count += 1;
         bodies.check_step(Stamp { step: step_count, time: 0.0 })
@@ -175,9 +175,9 @@ pub fn print_build_times(arguments: &BenchArgs, device: &Device) -> Result<(), F
     let n = selected_sizes(arguments, &[BUILD_N])[0];
     let strategy =
         DirectDeviceStrategy::default_for(device, n, selected_precisions(arguments, &[Precision::Single])[0]);
-    let first = lab::time_builds(device, n, &strategy)?;
+    let first = measure::time_builds(device, n, &strategy)?;
     device.forget_builds();
-    let cached = lab::time_builds(device, n, &strategy)?;
+    let cached = measure::time_builds(device, n, &strategy)?;
     print_line!("{}", json!({ "case": "build", "n": n, "first": first, "cached": cached }));
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Benchmark of the heat equation, on a device or on all cores.
 
 use orrery_device::Device;
-use orrery_lab::bench::heat::{self as lab, HeatMeasurement};
-use orrery_lab::devices::cpu_name;
-use orrery_lab::format::{format_number, format_percent, format_rate, format_seconds};
+use orrery_measure::bench::heat::{self as measure, HeatMeasurement};
+use orrery_measure::devices::cpu_name;
+use orrery_measure::format::{format_number, format_percent, format_rate, format_seconds};
 use orrery_model::Precision;
 use orrery_model::grid::MIN_NODES;
 use orrery_simd::InstructionSet;
@@ -40,7 +40,7 @@ pub fn bench_heat(
 ) -> Result<(Value, Value), Failure> {
     let repeats = arguments.repeats.map(|k| k as usize);
     let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
-    let bench = lab::HeatBench::new(device, set, tuning, repeats)?;
+    let bench = measure::HeatBench::new(device, set, tuning, repeats)?;
     match device {
         Some(device) => print_line!("{}", device.title()),
         None => print_line!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads()),
@@ -69,7 +69,7 @@ pub fn bench_heat(
         "measures"
     );
     let mut results = Vec::new();
-    for side in selected_sizes(arguments, &[lab::default_side(device)]) {
+    for side in selected_sizes(arguments, &[measure::default_side(device)]) {
         for precision in selected_precisions(arguments, &[Precision::Single, Precision::Double]) {
             for is_variable in [false, true] {
                 bench.measure(side, precision, is_variable, &mut |line| {

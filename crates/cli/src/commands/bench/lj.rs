@@ -3,9 +3,9 @@
 use orrery_device::Device;
 use orrery_fluids::device::MAX_PARTICLES;
 use orrery_fluids::settings::PairPrecision;
-use orrery_lab::bench::fluid::{self as lab, FluidMeasurement, STEPS_PER_MEASURE, precision_name};
-use orrery_lab::devices::cpu_name;
-use orrery_lab::format::{format_number, format_seconds};
+use orrery_measure::bench::fluid::{self as measure, FluidMeasurement, STEPS_PER_MEASURE, precision_name};
+use orrery_measure::devices::cpu_name;
+use orrery_measure::format::{format_number, format_seconds};
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub fn check_lj_flags(sizes: &[usize], precision: Option<PrecisionFlag>) -> Resu
     if let Some(n) = sizes.iter().find(|&&n| n > MAX_PARTICLES) {
         return Err(Failure::Usage(format!("-n {n} is outside n <= {MAX_PARTICLES}")));
     }
-    check_memory(sizes, lab::BYTES_PER_PARTICLE, "particles")
+    check_memory(sizes, measure::BYTES_PER_PARTICLE, "particles")
 }
 
 /// Refuses flags that have no effect, too.
@@ -52,7 +52,7 @@ pub fn bench_lj(
     }
     let repeats = arguments.repeats.map(|k| k as usize);
     let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
-    let bench = lab::FluidBench::new(device, tuning, repeats)?;
+    let bench = measure::FluidBench::new(device, tuning, repeats)?;
     match device {
         Some(device) => print_line!("{}", device.title()),
         None => print_line!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads()),
@@ -73,7 +73,7 @@ pub fn bench_lj(
         "energies"
     );
     let mut results = Vec::new();
-    for n in selected_sizes(arguments, lab::default_sizes(device)) {
+    for n in selected_sizes(arguments, measure::default_sizes(device)) {
         let line = bench.measure(n, precision)?;
         print_row(&line);
         results.push(line.to_json());

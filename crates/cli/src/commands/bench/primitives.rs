@@ -1,9 +1,9 @@
 //! Benchmarks of the primitives, on a device or on all cores.
 
 use orrery_device::Device;
-use orrery_lab::bench::primitives::{self as lab, Primitive, PrimitiveError, PrimitiveMeasurement};
-use orrery_lab::devices::cpu_name;
-use orrery_lab::format::{format_number, format_percent, format_rate, format_seconds};
+use orrery_measure::bench::primitives::{self as measure, Primitive, PrimitiveError, PrimitiveMeasurement};
+use orrery_measure::devices::cpu_name;
+use orrery_measure::format::{format_number, format_percent, format_rate, format_seconds};
 use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub fn bench_primitives(
         return Err(Failure::Usage("--candidates needs a device, expected --device".to_owned()));
     }
     let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
-    let bench = lab::PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?
+    let bench = measure::PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?
         .with_tuning(tuning.as_ref());
     match device {
         Some(device) => print_line!("{}", device.title()),

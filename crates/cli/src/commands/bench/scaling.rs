@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use orrery_cluster::{Transport, threads};
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::available_memory;
-use orrery_lab::devices::cpu_name;
-use orrery_lab::format::{format_rate, format_seconds, format_thousands, wrap_text};
-use orrery_lab::scaling::model::Link;
-use orrery_lab::scaling::{
-    self as lab, DEFAULT_LINK, Physics, PingPong, Processors, Rank, ScalingSettings, ScalingStudy,
+use orrery_measure::devices::cpu_name;
+use orrery_measure::format::{format_rate, format_seconds, format_thousands, wrap_text};
+use orrery_measure::scaling::model::Link;
+use orrery_measure::scaling::{
+    self as measure, DEFAULT_LINK, Physics, PingPong, Processors, Rank, ScalingSettings, ScalingStudy,
 };
 use orrery_model::format_count;
 use orrery_simd::InstructionSet;
@@ -171,18 +171,18 @@ fn measure(
     if is_leader {
         report.print_heading();
     }
-    report.ping_pong = lab::measure_ping_pong(&rank, PING_PONG_BYTES)?;
+    report.ping_pong = measure::measure_ping_pong(&rank, PING_PONG_BYTES)?;
     if is_leader {
         report.print_ping_pong();
     }
     for (physics, n) in sizes {
         let mut line = is_leader.then(TerminalLine::new);
         let mut progress = |text: &str| line.iter_mut().for_each(|line| line.draw(text));
-        let study = lab::measure(&rank, &processors, physics, n, &mut progress)?;
+        let study = measure::measure(&rank, &processors, physics, n, &mut progress)?;
         drop(line);
         if let Some(study) = study {
             print_line!("");
-            lab::physics_lines(&study, &link).iter().for_each(|line| print_line!("{line}"));
+            measure::physics_lines(&study, &link).iter().for_each(|line| print_line!("{line}"));
             report.studies.push(study);
         }
     }
@@ -313,14 +313,15 @@ impl Report {
     fn write_plots(&self, path: &Path) -> Result<(), Failure> {
         let title = format!("{}, {}", self.title, format_count(self.ranks as u64, "rank", "ranks"));
         for study in &self.studies {
-            lab::plot(study, &title).write_svg(&plot_path(path, study.physics.name()))?;
+            measure::plot(study, &title).write_svg(&plot_path(path, study.physics.name()))?;
         }
-        let efficiency = lab::efficiency_plot(&self.studies, &self.link, &title);
+        let efficiency = measure::efficiency_plot(&self.studies, &self.link, &title);
         Ok(efficiency.write_svg(&plot_path(path, EFFICIENCY))?)
     }
 
     fn to_json(&self) -> Value {
-        let studies: Vec<Value> = self.studies.iter().map(|study| lab::to_json(study, &self.link)).collect();
+        let studies: Vec<Value> =
+            self.studies.iter().map(|study| measure::to_json(study, &self.link)).collect();
         let mut report = json_report(self.device.clone(), json!(studies));
         report["ranks"] = json!({
             "count": self.ranks, "slots": self.slots, "threads": self.threads, "transport": self.transport,

@@ -4,13 +4,13 @@ use orrery_device::{Device, DeviceKind};
 use orrery_gravity::accuracy::ForceErrors;
 use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
-use orrery_lab::FLOPS_PER_PAIR;
-use orrery_lab::bench::direct;
-use orrery_lab::bench::tree::{self as lab, flops_per_cell};
-use orrery_lab::bench::{Measurement, TreeFigures};
-use orrery_lab::format::{format_number, format_percent, format_rate, format_seconds, format_thousands};
-use orrery_lab::sample::Shape;
-use orrery_lab::tuning::Tuning;
+use orrery_measure::FLOPS_PER_PAIR;
+use orrery_measure::bench::direct;
+use orrery_measure::bench::tree::{self as measure, flops_per_cell};
+use orrery_measure::bench::{Measurement, TreeFigures};
+use orrery_measure::format::{format_number, format_percent, format_rate, format_seconds, format_thousands};
+use orrery_measure::sample::Shape;
+use orrery_measure::tuning::Tuning;
 use orrery_model::Precision;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ const CROSSOVER_THETA: f64 = 0.6;
 
 /// Measures and prints. Returns the device with its measured peaks, and the results.
 pub fn bench_tree(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
-    let bench = lab::TreeBench::new(device)?;
+    let bench = measure::TreeBench::new(device)?;
     let tuning = load_tuning(device, arguments.no_tuned);
     let theta = arguments.theta.unwrap_or(DEFAULT_THETA);
     let order = selected_order(arguments);
@@ -39,10 +39,10 @@ pub fn bench_tree(arguments: &BenchArgs, device: &Device) -> Result<(Value, Valu
     );
     let shapes = arguments.bodies.map_or_else(|| vec![Shape::Cube, Shape::Plummer], |flag| vec![flag.into()]);
     let mut results = Vec::new();
-    for n in selected_sizes(arguments, &lab::default_sizes(device)) {
+    for n in selected_sizes(arguments, &measure::default_sizes(device)) {
         for &shape in &shapes {
             let workload = bench.prepare_workload(shape, n, theta)?;
-            for precision in selected_precisions(arguments, &lab::DEFAULT_PRECISIONS) {
+            for precision in selected_precisions(arguments, &measure::DEFAULT_PRECISIONS) {
                 let tuned = tuned_strategy(arguments, tuning.as_ref(), n, precision);
                 let strategy = tuned.unwrap_or_else(|| default_strategy(arguments, device, precision));
                 let measured =
@@ -88,7 +88,7 @@ fn default_strategy(arguments: &BenchArgs, device: &Device, precision: Precision
 /// Measures direct and tree from few to many bodies, to find where `solver = "auto"` should switch
 /// on a device.
 pub fn bench_crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value, Value), Failure> {
-    let (trees, mut pairs) = (lab::TreeBench::new(device)?, direct::DirectBench::new(device)?);
+    let (trees, mut pairs) = (measure::TreeBench::new(device)?, direct::DirectBench::new(device)?);
     let default: Vec<usize> = match device.properties().kind {
         DeviceKind::Gpu => (14..=19).map(|power| 1 << power).collect(),
         DeviceKind::Cpu | DeviceKind::Other => (10..=14).map(|power| 1 << power).collect(),

@@ -2,9 +2,11 @@
 
 use orrery_device::Device;
 use orrery_engine::case::available_memory;
-use orrery_lab::bench::wave::{self as lab, HOST_BYTES_PER_NODE, MIN_SIDE, WaveMeasurement, WaveWorkload};
-use orrery_lab::devices::cpu_name;
-use orrery_lab::format::{format_number, format_percent, format_rate, format_seconds};
+use orrery_measure::bench::wave::{
+    self as measure, HOST_BYTES_PER_NODE, MIN_SIDE, WaveMeasurement, WaveWorkload,
+};
+use orrery_measure::devices::cpu_name;
+use orrery_measure::format::{format_number, format_percent, format_rate, format_seconds};
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
@@ -40,9 +42,9 @@ pub fn bench_wave(
     device: Option<&Device>,
     set: InstructionSet,
 ) -> Result<(Value, Value), Failure> {
-    let sides = selected_sizes(arguments, &[lab::default_side(device, available_memory())?]);
+    let sides = selected_sizes(arguments, &[measure::default_side(device, available_memory())?]);
     let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
-    let bench = lab::WaveBench::new(device, set, tuning, arguments.repeats.map(|k| k as usize))?;
+    let bench = measure::WaveBench::new(device, set, tuning, arguments.repeats.map(|k| k as usize))?;
     match device {
         Some(device) => print_line!("{}", device.title()),
         None => print_line!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads()),

@@ -8,8 +8,8 @@ use orrery_engine::system::Plan;
 use orrery_engine::{EngineError, System};
 use orrery_formats::format_bytes;
 use orrery_gravity::settings::StepChoice;
-use orrery_lab::bench::wave::HOST_BYTES_PER_NODE;
-use orrery_lab::format::format_thousands;
+use orrery_measure::bench::wave::HOST_BYTES_PER_NODE;
+use orrery_measure::format::format_thousands;
 use orrery_model::Precision;
 
 use super::super::{heat, selected_sizes};
