@@ -2,6 +2,7 @@
 //! their users know this crate. Random numbers of a simulation come from `orrery_model::rng`.
 
 use crate::device::Device;
+use crate::driver::cuda::compile_only::TestCode;
 pub use crate::driver::cuda::compile_only::{CompileOnlyCuda, CompiledKernel};
 
 /// Returns the devices that a test runs on: all devices of this machine.
@@ -30,7 +31,17 @@ pub fn test_devices_with_f64() -> Vec<Device> {
 /// If `ORRERY_NVRTC_DIR` is set, as in `cargo xtask test`, and has no NVRTC that can be loaded. If
 /// `ORRERY_NO_DEVICE_TESTS` is set too, the test is skipped.
 pub fn compile_only_cuda(capability: (u32, u32)) -> Option<CompileOnlyCuda> {
-    match CompileOnlyCuda::new(capability) {
+    open_compiler(capability, TestCode::Cubin)
+}
+
+/// As [`compile_only_cuda`], but compiles to PTX. That takes less than half of the time, and the
+/// registers and local memory of kernels are unknown.
+pub fn ptx_only_cuda(capability: (u32, u32)) -> Option<CompileOnlyCuda> {
+    open_compiler(capability, TestCode::Ptx)
+}
+
+fn open_compiler(capability: (u32, u32), code: TestCode) -> Option<CompileOnlyCuda> {
+    match CompileOnlyCuda::new(capability, code) {
         Ok(device) => Some(device),
         Err(why) => {
             let is_set = |name| std::env::var_os(name).is_some();

@@ -10,6 +10,7 @@ mod find;
 mod memory;
 mod nvrtc;
 mod optional;
+mod ptx;
 mod textures;
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};

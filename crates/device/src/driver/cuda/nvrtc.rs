@@ -59,6 +59,13 @@ pub(super) struct Compiled {
     pub(super) log: String,
 }
 
+/// Output of the compiler, for an architecture as 10 major + minor.
+#[derive(Clone, Copy)]
+enum Target {
+    Cubin(u32),
+    Ptx(u32),
+}
+
 impl Nvrtc {
     /// Loads the compiler with the driver's major version, else an older one, else any.
     pub(super) fn load_for_driver(driver_major: u32) -> Result<Self, String> {
@@ -159,15 +166,40 @@ impl Nvrtc {
         &self,
         name: &str,
         text: &str,
-        CompileOptions { math, max_registers }: CompileOptions,
+        options: CompileOptions,
         capability: (u32, u32),
     ) -> Result<Compiled, BuildFault> {
         let architecture = 10 * capability.0 + capability.1;
         let is_known = self.architectures.is_empty() || self.architectures.contains(&architecture);
         let nearest = self.architectures.iter().copied().filter(|&known| known <= architecture).max();
         let target = match (is_known, nearest) {
-            (false, Some(nearest)) => format!("compute_{nearest}"),
-            _ => format!("sm_{architecture}"),
+            (false, Some(nearest)) => Target::Ptx(nearest),
+            _ => Target::Cubin(architecture),
+        };
+        self.compile_to(target, name, text, options)
+    }
+
+    /// Compiles to PTX, which takes less than half of the time of a cubin.
+    pub(super) fn compile_to_ptx(
+        &self,
+        name: &str,
+        text: &str,
+        options: CompileOptions,
+        capability: (u32, u32),
+    ) -> Result<Compiled, BuildFault> {
+        self.compile_to(Target::Ptx(10 * capability.0 + capability.1), name, text, options)
+    }
+
+    fn compile_to(
+        &self,
+        target: Target,
+        name: &str,
+        text: &str,
+        CompileOptions { math, max_registers }: CompileOptions,
+    ) -> Result<Compiled, BuildFault> {
+        let (to_cubin, target) = match target {
+            Target::Cubin(architecture) => (true, format!("sm_{architecture}")),
+            Target::Ptx(architecture) => (false, format!("compute_{architecture}")),
         };
         let mut options = vec![format!("--gpu-architecture={target}"), "--std=c++17".to_owned()];
         options.extend(math_options(math).into_iter().map(str::to_owned));
@@ -187,7 +219,7 @@ impl Nvrtc {
                 (self.create)(&raw mut program, text.as_ptr(), name.as_ptr(), 0, none, none),
             )?;
             let result =
-                self.read_result((self.compile)(program, count, options.as_ptr()), program, is_known);
+                self.read_result((self.compile)(program, count, options.as_ptr()), program, to_cubin);
             (self.destroy)(&raw mut program);
             result
         }

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use super::cubin::{self, CubinKernel};
 use super::nvrtc::Nvrtc;
+use super::ptx;
 use crate::choice::Backend;
 use crate::device::Device;
 use crate::driver::{
@@ -42,15 +43,25 @@ pub struct CompiledKernel {
     pub resources: Resources,
 }
 
+/// Code that a [`CompileOnlyCuda`] compiles kernels to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TestCode {
+    /// Machine code, from which the registers and the local memory of kernels are read.
+    Cubin,
+    /// PTX. Takes less than half of the time, and the resources of kernels are unknown.
+    Ptx,
+}
+
 impl CompileOnlyCuda {
     /// Creates a device of this compute capability: 7.5, 8.0 or 9.0. Every call creates another
     /// device. Fails if NVRTC cannot be loaded.
-    pub(crate) fn new(capability: (u32, u32)) -> Result<Self, String> {
+    pub(crate) fn new(capability: (u32, u32), code: TestCode) -> Result<Self, String> {
         static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::load_for_tests);
         let compiler = COMPILER.as_ref().map_err(Clone::clone)?;
-        let properties = card_properties(capability, compiler.title());
+        let properties = card_properties(capability, code, compiler.title());
         let driver = Arc::new(CompileOnly {
             capability,
+            code,
             compiler,
             memory: Mutex::default(),
             modules: Mutex::default(),
@@ -76,7 +87,7 @@ impl CompileOnlyCuda {
 }
 
 /// Returns the properties of a typical card: T4, A100 or H200.
-fn card_properties(capability: (u32, u32), compiler: String) -> Properties {
+fn card_properties(capability: (u32, u32), code: TestCode, compiler: String) -> Properties {
     let (name, sm_count, threads_per_sm, clock_hz, memory, bandwidth) = match capability {
         (7, 5) => ("T4", 40, 1024, 1.59e9, 16 << 30, 0.32e12),
         (8, 0) => ("A100", 108, 2048, 1.41e9, 40 << 30, 1.56e12),
@@ -96,7 +107,7 @@ fn card_properties(capability: (u32, u32), compiler: String) -> Properties {
         version: format!("compute capability {}.{}", capability.0, capability.1),
         capability: Some(capability),
         // Part of the key of a cached kernel, so that no real device uses the file format below.
-        driver: "compile only".to_owned(),
+        driver: format!("compile only, {code:?}"),
         compiler,
         max_block_size: 1024,
         range_alignment: 128,
@@ -122,14 +133,15 @@ fn card_properties(capability: (u32, u32), compiler: String) -> Properties {
 
 struct CompileOnly {
     capability: (u32, u32),
+    code: TestCode,
     compiler: &'static Nvrtc,
     /// Device and pinned memory by address. The elements have the alignment of every element type.
     memory: Mutex<HashMap<u64, Box<[u128]>>>,
     /// Modules by handle. They are never removed.
-    modules: Mutex<Vec<LoadedCubin>>,
+    modules: Mutex<Vec<LoadedCode>>,
 }
 
-struct LoadedCubin {
+struct LoadedCode {
     file: String,
     definitions: String,
     kernels: Vec<CubinKernel>,
@@ -162,10 +174,11 @@ impl CompileOnly {
 
     fn resources_of(&self, kernel: &CubinKernel) -> Resources {
         let reserved = if self.capability >= (9, 0) { 1024 } else { 0 };
+        let is_known = self.code == TestCode::Cubin;
         Resources {
-            registers: Some(kernel.registers),
+            registers: is_known.then_some(kernel.registers),
             shared_bytes: kernel.shared_section_bytes.saturating_sub(reserved),
-            spill_bytes: Some(kernel.local_bytes),
+            spill_bytes: is_known.then_some(kernel.local_bytes),
             max_block_size: if kernel.max_block_size == 0 { 1024 } else { kernel.max_block_size },
         }
     }
@@ -216,30 +229,37 @@ impl Driver for CompileOnly {
     unsafe fn free_event(&self, _event: Handle) {}
 
     /// The binary starts with two lines, the file's name and the definitions, because a module that
-    /// is loaded from the cache has to report them too. The cubin follows.
+    /// is loaded from the cache has to report them too. The code follows.
     fn compile_module(
         &self,
         name: &str,
         text: &str,
         options: CompileOptions,
     ) -> Result<(Handle, Vec<u8>), BuildFault> {
-        let code = self.compiler.compile(name, text, options, self.capability)?.code;
+        let compiled = match self.code {
+            TestCode::Cubin => self.compiler.compile(name, text, options, self.capability),
+            TestCode::Ptx => self.compiler.compile_to_ptx(name, text, options, self.capability),
+        };
         let mut binary = format!("{name}\n{}\n", definitions_in(text)).into_bytes();
-        binary.extend(code);
+        binary.extend(compiled?.code);
         Ok((self.load_module(&binary)?, binary))
     }
 
     fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault> {
         let mut parts = binary.splitn(3, |byte| *byte == b'\n');
-        let (Some(file), Some(definitions), Some(cubin)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some(file), Some(definitions), Some(code)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(Fault::new("load_module", "the binary does not start with two lines"));
         };
-        let no_cubin = || Fault::new("load_module", "the compiler's output is not a cubin");
-        let kernels = cubin::read_kernels(cubin).ok_or_else(no_cubin)?;
-        let constants = cubin::read_constants(cubin).ok_or_else(no_cubin)?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let (kernels, constants) = match self.code {
+            TestCode::Cubin => (cubin::read_kernels(code), cubin::read_constants(code)),
+            TestCode::Ptx => (ptx::read_kernels(&text(code)), ptx::read_constants(&text(code))),
+        };
+        let unreadable =
+            || Fault::new("load_module", format!("the compiler's output is not {:?}", self.code));
+        let (kernels, constants) = kernels.zip(constants).ok_or_else(unreadable)?;
         let mut modules = lock(&self.modules);
-        modules.push(LoadedCubin { file: text(file), definitions: text(definitions), kernels, constants });
+        modules.push(LoadedCode { file: text(file), definitions: text(definitions), kernels, constants });
         Ok(Handle(modules.len() as u64 - 1))
     }
 

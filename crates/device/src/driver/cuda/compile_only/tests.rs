@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::DeviceError;
 use crate::kernel::{Kernel, KernelFile, Math};
-use crate::testing::compile_only_cuda;
+use crate::testing::{compile_only_cuda, ptx_only_cuda};
 
 const TEXT: &str = "
 KERNEL(64) shared_only(GLOBAL float* x, int n)
@@ -48,6 +48,21 @@ fn resources_and_parameters_are_those_of_the_source() {
         let (modules, function) = (lock(&cuda.driver.modules), &with_local_array);
         let kernel = modules[0].kernels.iter().find(|kernel| kernel.name == function.name()).unwrap();
         assert_eq!(kernel.parameter_bytes, [8, 8, 8, 4]);
+    }
+}
+
+/// PTX has the names, block sizes and parameters, but not the registers.
+#[test]
+fn ptx_has_the_kernels_and_their_parameters() {
+    for capability in [(7, 5), (9, 0)] {
+        let Some(cuda) = ptx_only_cuda(capability) else { return };
+        let kernel = build(&cuda.device, "with_local_array").unwrap();
+        let resources = kernel.resources();
+        assert_eq!((resources.max_block_size, resources.registers, resources.spill_bytes), (128, None, None));
+        let modules = lock(&cuda.driver.modules);
+        let names: Vec<_> = modules[0].kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        assert_eq!(names, ["shared_only", "with_local_array"]);
+        assert_eq!(modules[0].kernels[1].parameter_bytes, [8, 8, 8, 4]);
     }
 }
 
