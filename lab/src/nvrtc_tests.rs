@@ -38,18 +38,19 @@ use orrery_gravity::solver::tree::device::{
     BLOCKS_PER_SM, InsertionSteps, Order, TreeAlgorithm, TreeDeviceStrategy,
 };
 use orrery_gravity::solver::tree::rungs as tree_rungs;
+use orrery_measure::selftest;
 use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::ic::Plummer;
 use orrery_model::{Precision, Vec3s};
 use orrery_primitives::Number;
-use orrery_primitives::histogram::binned::{BinnedHistogram, Bins, MAX_BINS};
-use orrery_primitives::histogram::{Histogram, HistogramStrategy};
-use orrery_primitives::reduce::{self, Operation, Reduce, ReduceStrategy};
+use orrery_primitives::reduce::{Reduce, ReduceOperation, ReduceStrategy};
 use orrery_primitives::scan::selftest::SHORT_TILES;
 use orrery_primitives::scan::{Scan, ScanKind, ScanStrategy};
-use orrery_primitives::sort::{Key, Sort, SortStrategy};
+use orrery_primitives::sort::{Sort, SortKey, SortStrategy};
 
-use orrery_measure::selftest;
+use crate::primitives::histogram::binned::{BinnedHistogram, FloatBins, MAX_BINS};
+use crate::primitives::histogram::{Histogram, HistogramStrategy};
+use crate::rungs::reduce;
 
 /// Kernels that may use local memory: spilled registers, or arrays with dynamic indices.
 struct LocalMemory {
@@ -374,7 +375,7 @@ fn compile_bodies(device: &Device) -> Result<(), BodiesError> {
 
 fn compile_reductions<T: Number>(device: &Device) -> TestResult {
     let numbers = device.zeros::<T>(ELEMENTS)?;
-    for operation in [Operation::Sum, Operation::Min, Operation::Max] {
+    for operation in [ReduceOperation::Sum, ReduceOperation::Min, ReduceOperation::Max] {
         Reduce::<T>::new(device, operation)?.reduce(device.queue(), &numbers)?;
     }
     Ok(())
@@ -389,7 +390,7 @@ fn compile_scan<T: Number>(device: &Device, strategy: ScanStrategy) -> TestResul
     )
 }
 
-fn compile_sort<K: Key>(device: &Device, strategy: SortStrategy) -> TestResult {
+fn compile_sort<K: SortKey>(device: &Device, strategy: SortStrategy) -> TestResult {
     let (keys, values) = (device.zeros::<K>(ELEMENTS)?, device.zeros::<u32>(ELEMENTS)?);
     Sort::<K>::with_strategy(device, ELEMENTS, strategy)?.launch(device.queue(), &keys, &values)
 }
@@ -397,7 +398,7 @@ fn compile_sort<K: Key>(device: &Device, strategy: SortStrategy) -> TestResult {
 fn compile_histograms(device: &Device) -> TestResult {
     Histogram::new(device)?.count(device.queue(), &device.zeros(ELEMENTS)?)?;
     for count in [1, 100, MAX_BINS] {
-        let bins = Bins::new(0.0, 1.0, count).expect("valid bins");
+        let bins = FloatBins::new(0.0, 1.0, count).expect("valid bins");
         BinnedHistogram::new(device, bins)?.count(device.queue(), &device.zeros(ELEMENTS)?)?;
     }
     Ok(())
@@ -554,7 +555,7 @@ fn all_primitives_compile_for_hopper() {
         compile_sort::<u64>(device, strategy).unwrap();
     }
     for strategy in ReduceStrategy::CANDIDATES {
-        Reduce::<f32>::with_strategy(device, Operation::Sum, strategy).unwrap();
+        Reduce::<f32>::with_strategy(device, ReduceOperation::Sum, strategy).unwrap();
     }
     for strategy in HistogramStrategy::CANDIDATES {
         Histogram::with_strategy(device, strategy).unwrap();
@@ -579,15 +580,15 @@ fn all_primitives_compile_for_hopper() {
 fn compile_primitive_rungs(device: &Device) -> TestResult {
     let (numbers, sum) = (device.zeros(ELEMENTS)?, device.zeros(1)?);
     let (integers, integer_sum) = (device.zeros::<i32>(ELEMENTS)?, device.zeros(1)?);
-    for rung in reduce::rungs::rungs() {
-        for block_size in reduce::rungs::BLOCK_SIZES {
-            reduce::rungs::RungSum::<f32>::new(device, rung.variant, block_size)?.launch(
+    for rung in reduce::rungs() {
+        for block_size in reduce::BLOCK_SIZES {
+            reduce::RungSum::<f32>::new(device, rung.variant, block_size)?.launch(
                 device.queue(),
                 &numbers,
                 &sum,
             )?;
         }
-        reduce::rungs::RungSum::<i32>::new(device, rung.variant, 256)?.launch(
+        reduce::RungSum::<i32>::new(device, rung.variant, 256)?.launch(
             device.queue(),
             &integers,
             &integer_sum,

@@ -5,6 +5,7 @@ use clap::Args;
 use orrery_device::Device;
 use orrery_device::check::Check;
 use orrery_device::occupancy::SmLimits;
+use orrery_measure::bench::primitives::PrimitiveCase;
 use orrery_measure::occupancy::BuiltKernels;
 
 use crate::failure::Failure;
@@ -34,6 +35,11 @@ pub fn kernels_of_ladder(
     _open: impl FnOnce() -> Result<(Device, &'static SmLimits), Failure>,
 ) -> Result<BuiltKernels, Failure> {
     Err(no_laboratory())
+}
+
+/// Returns no primitives.
+pub fn primitive_cases() -> &'static [&'static dyn PrimitiveCase] {
+    &[]
 }
 
 /// Returns no checks.

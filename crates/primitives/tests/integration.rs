@@ -1,10 +1,6 @@
 //! Tests of the public interface of `orrery-primitives`. Every file of this folder is a module.
 
 mod common;
-mod histogram;
-mod label;
-mod matmul;
 mod reduce;
 mod scan;
 mod sort;
-mod transpose;

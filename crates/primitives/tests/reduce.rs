@@ -2,7 +2,7 @@
 
 use orrery_device::testing::test_devices;
 use orrery_primitives::Number;
-use orrery_primitives::reduce::{Operation, Reduce, reduce_on_cpu, reduce_reference, selftest};
+use orrery_primitives::reduce::{Reduce, ReduceOperation, reduce_on_cpu, reduce_reference, selftest};
 use proptest::prelude::*;
 
 use crate::common::run_checks;
@@ -15,7 +15,7 @@ fn selftest_passes_on_every_device() {
 #[test]
 fn result_buffer_must_have_one_element() {
     for device in test_devices() {
-        let reduce = Reduce::<u32>::new(&device, Operation::Sum).unwrap();
+        let reduce = Reduce::<u32>::new(&device, ReduceOperation::Sum).unwrap();
         let from = device.upload(&[1u32, 2, 3]).unwrap();
         let error = reduce.launch(device.queue(), &from, &device.zeros(2).unwrap()).unwrap_err();
         assert!(error.to_string().ends_with("expected a buffer of 1 elements, got 2"), "{error}");
@@ -24,7 +24,7 @@ fn result_buffer_must_have_one_element() {
 
 /// Requires equal results. Integers have one correct result in any order.
 fn compare_all<T: Number>(data: &[T]) {
-    for operation in Operation::ALL {
+    for operation in ReduceOperation::ALL {
         let expected = reduce_reference(operation, data);
         assert_eq!(reduce_on_cpu(operation, data), expected, "{operation:?} of {} on the CPU", data.len());
         for device in test_devices() {

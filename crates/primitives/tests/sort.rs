@@ -3,7 +3,7 @@
 
 use orrery_device::Device;
 use orrery_device::testing::test_devices;
-use orrery_primitives::sort::{self, Key, Sort, SortStrategy};
+use orrery_primitives::sort::{self, Sort, SortKey, SortStrategy};
 use proptest::prelude::*;
 
 use crate::common::run_checks;
@@ -13,7 +13,7 @@ fn selftest_passes_on_every_device() {
     run_checks(&sort::selftest::checks());
 }
 
-fn sort_on_device<K: Key>(
+fn sort_on_device<K: SortKey>(
     sort: &mut Sort<K>,
     device: &Device,
     keys: &[K],
@@ -24,7 +24,7 @@ fn sort_on_device<K: Key>(
     (device_keys.to_vec().unwrap(), device_values.to_vec().unwrap())
 }
 
-fn require_equal<K: Key>(pairs: &[(K, u32)]) {
+fn require_equal<K: SortKey>(pairs: &[(K, u32)]) {
     let (keys, values): (Vec<K>, Vec<u32>) = pairs.iter().copied().unzip();
     let (mut expected_keys, mut expected_values) = (keys.clone(), values.clone());
     sort::sort_reference(&mut expected_keys, &mut expected_values);

@@ -4,23 +4,23 @@
 use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError, Element};
 use orrery_measure::MeasureError;
-use orrery_measure::bench::primitives::Primitive;
 use orrery_measure::format::{format_percent, format_thousands};
 use orrery_measure::timing::{Times, time_on_device, time_once};
-use orrery_primitives::histogram::letters::{
-    self, LETTER_BINS, LetterCounting, LetterHistogram, LetterRung, letters_on_cpu, letters_reference,
-};
-use orrery_primitives::histogram::rungs::{RungHistogram, rungs};
-use orrery_primitives::histogram::wide::{self, WIDE_BINS, WideHistogram};
-use orrery_primitives::histogram::{
-    BYTE_BINS, Histogram, HistogramStrategy, histogram_on_cpu, histogram_reference,
-};
 use rayon::prelude::*;
 
 use super::repeats::{time_rung_on_cpu, time_rung_on_device};
 use super::{
     BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, Roofs, RungResult, Scale, ShownValue,
     Sweep, SweepSeries, TimedRuns, Work,
+};
+use crate::primitives::bench::HISTOGRAM_RANDOM;
+use crate::primitives::histogram::letters::{
+    self, LETTER_BINS, LetterCounting, LetterHistogram, LetterRung, letters_on_cpu, letters_reference,
+};
+use crate::primitives::histogram::rungs::{RungHistogram, rungs};
+use crate::primitives::histogram::wide::{self, WIDE_BINS, WideHistogram};
+use crate::primitives::histogram::{
+    BYTE_BINS, Histogram, HistogramStrategy, histogram_on_cpu, histogram_reference,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -53,7 +53,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     ladder.roof = ladder.roofs.copy_roof();
     let values = INPUTS.map(str::to_owned).to_vec();
     ladder.parameter = Some(Parameter { name: "input", values, shown: SHOWN });
-    let mut measurement = Measurement { device, request, ladder };
+    let mut measurement = HistogramMeasurement { device, request, ladder };
     measurement.add_letters()?;
     measurement.add_wide()?;
     measurement.add_bytes()?;
@@ -103,13 +103,13 @@ fn add_cpu_rungs(request: &mut LadderRequest, ladder: &mut Ladder) {
     add("CPU, all cores, bytes", time_rung_on_cpu(|| histogram_on_cpu(&bytes)));
 }
 
-struct Measurement<'a, 'b> {
+struct HistogramMeasurement<'a, 'b> {
     device: &'a Device,
     request: &'a mut LadderRequest<'b>,
     ladder: &'a mut Ladder,
 }
 
-impl Measurement<'_, '_> {
+impl HistogramMeasurement<'_, '_> {
     /// Times `launch` for both inputs and adds the rung.
     fn add_rung<T: Element>(
         &mut self,
@@ -182,8 +182,7 @@ impl Measurement<'_, '_> {
     /// bytes, which represent the rungs, if there is one.
     fn add_tuned_bytes(&mut self, inputs: &[Buffer<u8>; 2], counts: &Buffer<u64>) -> Result<(), DeviceError> {
         let (device, n) = (self.device, self.request.n);
-        let tuned =
-            self.request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::HistogramRandom, n));
+        let tuned = self.request.tuning.and_then(|tuning| tuning.tuned_candidate(HISTOGRAM_RANDOM, n));
         let Some(candidate) = tuned else { return Ok(()) };
         let (name, strategy) = ("bytes: tuned", HistogramStrategy::CANDIDATES[candidate]);
         (self.request.progress)(name);
@@ -252,7 +251,7 @@ fn letter_note(rung: &LetterRung, exact: &[u64; LETTER_BINS], found: &[u64]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orrery_measure::tuning::Tuning;
+    use crate::primitives::bench::tuning_of_candidate;
 
     #[test]
     fn the_note_of_a_race_has_the_lost_counts() {
@@ -272,11 +271,12 @@ mod tests {
         let n = 1000;
         let inputs = [device.upload(&random(n, random_byte)).unwrap(), device.zeros(n).unwrap()];
         let counts = device.zeros(BYTE_BINS).unwrap();
-        let tuning = Tuning::of_candidate(&device, Primitive::HistogramRandom, 1, n);
+        let tuning = tuning_of_candidate(&device, HISTOGRAM_RANDOM, 1, n);
         let rungs_with = |tuning| {
             let mut ladder = Ladder::new(&LADDER, device.title(), n);
             let mut request = LadderRequest { device: Some(&device), n, tuning, progress: &mut |_| {} };
-            let mut measurement = Measurement { device: &device, request: &mut request, ladder: &mut ladder };
+            let mut measurement =
+                HistogramMeasurement { device: &device, request: &mut request, ladder: &mut ladder };
             measurement.add_tuned_bytes(&inputs, &counts).unwrap();
             ladder.rungs
         };

@@ -3,20 +3,20 @@
 use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError};
 use orrery_measure::MeasureError;
-use orrery_measure::bench::primitives::Primitive;
 use orrery_measure::format::format_rate;
 use orrery_measure::timing::{Times, largest_affordable_size, time_once};
-use orrery_primitives::label::rungs::{Rung, rungs};
-use orrery_primitives::label::{
-    Connectivity, Label, LabelStrategy, MaskShape, RunTiles, Threshold, label_on_cpu, label_reference,
-    threshold_on_cpu,
-};
 use rayon::prelude::*;
 
 use super::repeats::{time_rung_on_cpu, time_rung_on_device};
 use super::{
     Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, Scale, Sweep, SweepSeries,
     TimedRuns, Work,
+};
+use crate::primitives::bench::LABEL_IMAGE;
+use crate::primitives::label::rungs::{LabelRung, rungs};
+use crate::primitives::label::{
+    Connectivity, Label, LabelStrategy, MaskShape, RunTiles, Threshold, label_on_cpu, label_reference,
+    threshold_on_cpu,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -118,7 +118,7 @@ fn measure_on_device(
     image: &[f32],
 ) -> Result<(), MeasureError> {
     let shape = square_of(request.n);
-    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::LabelImage, image.len()));
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(LABEL_IMAGE, image.len()));
     let tiles = tuned.map_or_else(RunTiles::default, |candidate| RunTiles::CANDIDATES[candidate]);
     let images = Images::new(device, image)?;
     let threshold_times = images.time_threshold(1.0 - CRITICAL_FRACTION)?;
@@ -176,7 +176,7 @@ impl<'a> Images<'a> {
 
     /// Measures a rung with `n` pixels, or with as many as it labels in [`MAX_SWEEP_SECONDS`] if it
     /// needs sweeps.
-    fn time_rung(&self, rung: Rung, n: usize) -> Result<RungResult, DeviceError> {
+    fn time_rung(&self, rung: LabelRung, n: usize) -> Result<RungResult, DeviceError> {
         let has_sweeps = matches!(rung.strategy, LabelStrategy::Propagation | LabelStrategy::Wavefront);
         let time_size = |n: usize| {
             let (mut label, mask, labels) = self.prepare(rung.strategy, square_of(n))?;

@@ -4,16 +4,16 @@ use std::fmt::Display;
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel};
 use orrery_measure::MeasureError;
-use orrery_measure::bench::primitives::Primitive;
 use orrery_measure::format::format_number;
 use orrery_measure::timing::{Times, largest_affordable_size};
 use orrery_model::Precision;
-use orrery_primitives::matmul::rungs::{LoopOrder, MatmulVariant, RungMatmul, multiply_in_order, rungs};
-use orrery_primitives::matmul::selftest::random_matrix;
-use orrery_primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul, matmul_on_cpu};
 
 use super::repeats::{max_run_seconds, time_rung_on_cpu, time_rung_on_device};
 use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, TimedRuns, Work};
+use crate::primitives::bench::MATMUL_F32;
+use crate::primitives::matmul::rungs::{LoopOrder, MatmulVariant, RungMatmul, multiply_in_order, rungs};
+use crate::primitives::matmul::selftest::random_matrix;
+use crate::primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul, matmul_on_cpu};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "matmul",
@@ -48,7 +48,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
         (request.progress)(rung.name);
         let n = if rung.variant == MatmulVariant::OneBlock { request.n.min(ONE_BLOCK) } else { request.n };
         let product = Product::<f32>::new(n, n, n);
-        let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::MatmulF32, n * n));
+        let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(MATMUL_F32, n * n));
         let compiled = match (rung.variant, tuned) {
             (MatmulVariant::Production, Some(candidate)) => {
                 let strategy = MatmulStrategy::CANDIDATES[candidate];
@@ -62,7 +62,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
             ladder.remarks.push(format!("{}: not on this device, or not for this size", rung.name));
             continue;
         };
-        let matrices = Matrices::upload(device, n)?;
+        let matrices = ProductMatrices::upload(device, n)?;
         let mut measured =
             matrices.measure(device, matmul.kernel(), |[a, b, c]| matmul.launch(device.queue(), a, b, c))?;
         if rung.variant == MatmulVariant::Addition {
@@ -153,7 +153,7 @@ fn measure_f64(
 ) -> Result<(), MeasureError> {
     let n = request.n;
     let product = Product::<f64>::new(n, n, n);
-    let matrices = Matrices::<f64>::upload(device, n)?;
+    let matrices = ProductMatrices::<f64>::upload(device, n)?;
     let roof = ladder.roofs.peak_flops(Precision::Double);
     let mut add = |name: &str, measured: RungResult, flops_per_access: f64, note: &str| {
         ladder.add_rung(RungResult {
@@ -180,14 +180,14 @@ fn measure_f64(
 }
 
 /// Square matrices on the host and on a device.
-struct Matrices<T: MatrixNumber> {
+struct ProductMatrices<T: MatrixNumber> {
     n: usize,
     a: Vec<T>,
     b: Vec<T>,
     buffers: [Buffer<T>; 3],
 }
 
-impl<T: MatrixNumber> Matrices<T> {
+impl<T: MatrixNumber> ProductMatrices<T> {
     fn upload(device: &Device, n: usize) -> Result<Self, DeviceError> {
         let (a, b) = (random_matrix(n * n, 1), random_matrix(n * n, 2));
         let buffers = [device.upload(&a)?, device.upload(&b)?, device.zeros(n * n)?];

@@ -3,10 +3,9 @@
 
 use orrery_device::{Buffer, Device, DeviceError};
 use orrery_measure::MeasureError;
-use orrery_measure::bench::primitives::Primitive;
+use orrery_measure::bench::primitives::SUM_F32;
 use orrery_measure::timing::Times;
-use orrery_primitives::reduce::rungs::{BLOCK_SIZES, ReductionVariant, Rung, RungNumber, RungSum, rungs};
-use orrery_primitives::reduce::{Operation, Reduce, ReduceStrategy, reduce_on_cpu, reduce_reference};
+use orrery_primitives::reduce::{Reduce, ReduceOperation, ReduceStrategy, reduce_on_cpu, reduce_reference};
 use rayon::prelude::*;
 
 use super::repeats::{is_cpu, time_rung_on_cpu, time_rung_on_device};
@@ -14,6 +13,7 @@ use super::{
     BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, ReferenceTable, Roofs, RungResult,
     Scale, ShownValue, Sweep, SweepSeries, TimedRuns, Work,
 };
+use crate::rungs::reduce::{BLOCK_SIZES, ReductionRung, ReductionVariant, RungNumber, RungSum, rungs};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "reduce",
@@ -51,9 +51,9 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     let numbers: Vec<f32> = (0..n).into_par_iter().map(|i| (i % 1024) as f32 / 1024.0).collect();
     ladder.roof = ladder.host_roofs.copy_roof();
     let host_roof = ladder.host_roofs.bandwidth;
-    let mut add_on_cpu = |name, sum: fn(Operation, &[f32]) -> f32| {
+    let mut add_on_cpu = |name, sum: fn(ReduceOperation, &[f32]) -> f32| {
         (request.progress)(name);
-        let times = time_rung_on_cpu(|| sum(Operation::Sum, &numbers));
+        let times = time_rung_on_cpu(|| sum(ReduceOperation::Sum, &numbers));
         ladder.add_rung(RungResult {
             work: WORK,
             roof: host_roof,
@@ -101,14 +101,14 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
         ladder.remarks.push(CPU_BLOCKS_REMARK.to_owned());
     }
     let has_integer_kernel = |block: u32| !is_cpu(device) || block == CPU_BLOCK_SIZE;
-    let first_layer = sweep_of(request, "f32, first layer only", &input, Layers::First, |_| true)?;
+    let first_layer = sweep_of(request, "f32, first layer only", &input, TimedLayers::First, |_| true)?;
     drop(input);
     // The sum wraps around, which does not change the time of an addition.
     let integers: Vec<i32> = (0..n).into_par_iter().map(|i| i as i32).collect();
     let input = device.upload(&integers)?;
     drop(integers);
-    let all_layers = sweep_of(request, "int, all layers", &input, Layers::All, has_integer_kernel)?;
-    let course = sweep_of(request, "int, first layer only", &input, Layers::First, has_integer_kernel)?;
+    let all_layers = sweep_of(request, "int, all layers", &input, TimedLayers::All, has_integer_kernel)?;
+    let course = sweep_of(request, "int, first layer only", &input, TimedLayers::First, has_integer_kernel)?;
     ladder.sweeps.extend([first_layer, all_layers, course]);
     Ok(())
 }
@@ -121,11 +121,11 @@ fn add_tuned(
     input: &Buffer<f32>,
 ) -> Result<(), DeviceError> {
     let (device, n) = (input.device(), input.len());
-    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::SumF32, n));
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(SUM_F32, n));
     let Some(candidate) = tuned else { return Ok(()) };
     let (name, strategy) = ("tuned", ReduceStrategy::CANDIDATES[candidate]);
     (request.progress)(name);
-    let sum = Reduce::with_strategy(device, Operation::Sum, strategy)?;
+    let sum = Reduce::with_strategy(device, ReduceOperation::Sum, strategy)?;
     let output = device.zeros(1)?;
     let times = time_rung_on_device(device, || sum.launch(device.queue(), input, &output))?;
     ladder.add_rung(RungResult {
@@ -139,7 +139,7 @@ fn add_tuned(
 
 /// Layers of a reduction that are timed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layers {
+enum TimedLayers {
     All,
     /// One sum per block remains, as in the course.
     First,
@@ -151,7 +151,7 @@ fn sweep_of<T: RungNumber>(
     request: &mut LadderRequest,
     title: &str,
     input: &Buffer<T>,
-    layers: Layers,
+    layers: TimedLayers,
     is_selected: impl Fn(u32) -> bool,
 ) -> Result<Sweep, DeviceError> {
     let device = input.device();
@@ -196,13 +196,13 @@ fn short_name(variant: ReductionVariant) -> &'static str {
 /// Returns the median time of a sum, or `None` for the first layer of a kernel without layers.
 fn time_sum<T: RungNumber>(
     device: &Device,
-    rung: &Rung,
+    rung: &ReductionRung,
     block: u32,
     input: &Buffer<T>,
-    layers: Layers,
+    layers: TimedLayers,
 ) -> Result<Option<f64>, DeviceError> {
     let mut sum = RungSum::<T>::new(device, rung.variant, block)?;
-    if layers == Layers::All {
+    if layers == TimedLayers::All {
         let output = device.zeros(1)?;
         let times = time_rung_on_device(device, || sum.launch(device.queue(), input, &output))?;
         return Ok(Some(times.median()));
@@ -218,14 +218,14 @@ fn time_sum<T: RungNumber>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orrery_measure::tuning::Tuning;
+    use crate::primitives::bench::tuning_of_candidate;
 
     /// The candidate whose kernel a check of the primitives also compiles.
     #[test]
     fn a_strategy_of_the_tuner_is_a_rung() {
         let Some(device) = crate::test_device() else { return };
         let input = device.upload(&[1.0; 1000]).unwrap();
-        let tuning = Tuning::of_candidate(&device, Primitive::SumF32, 1, 2000);
+        let tuning = tuning_of_candidate(&device, SUM_F32, 1, 2000);
         let rungs_with = |tuning| {
             let mut ladder = Ladder::new(&LADDER, device.title(), input.len());
             let mut request =

@@ -2,18 +2,18 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Element};
 use orrery_measure::MeasureError;
-use orrery_measure::bench::primitives::Primitive;
 use orrery_measure::timing::Times;
-use orrery_primitives::transpose::rungs::{Rung, RungTranspose, TILES, TransposeVariant, rungs};
-use orrery_primitives::transpose::{
-    MatrixShape, Transpose, TransposeInPlace, TransposeStrategy, transpose_on_cpu, transpose_reference,
-};
 use rayon::prelude::*;
 
 use super::repeats::{time_rung_on_cpu, time_rung_on_device};
 use super::{
     BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, Roofs, RungResult, Scale, ShownValue,
     Sweep, SweepSeries, TimedRuns, Work,
+};
+use crate::primitives::bench::TRANSPOSE_F32;
+use crate::primitives::transpose::rungs::{RungTranspose, TILES, TransposeRung, TransposeVariant, rungs};
+use crate::primitives::transpose::{
+    MatrixShape, Transpose, TransposeInPlace, TransposeStrategy, transpose_on_cpu, transpose_reference,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -69,9 +69,9 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     ladder.remarks.push(format!("{0} x {0} numbers, bytes read and written are counted", shape.rows));
     let values = TILES.map(|tile| tile.to_string()).to_vec();
     ladder.parameter = Some(Parameter { name: "tile", values, shown: ShownValue::Fastest });
-    let matrices = Matrices { shape, from: device.upload(&numbers)?, to: device.zeros(numbers.len())? };
-    let tuned =
-        request.tuning.and_then(|tuning| tuning.tuned_candidate(Primitive::TransposeF32, numbers.len()));
+    let matrices =
+        TransposeMatrices { shape, from: device.upload(&numbers)?, to: device.zeros(numbers.len())? };
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(TRANSPOSE_F32, numbers.len()));
     let tuned = tuned.map(|candidate| TransposeStrategy::CANDIDATES[candidate]);
     if let Some(strategy) = tuned {
         ladder.remarks.push(format!("tuned: {}", strategy.name()));
@@ -91,19 +91,19 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
 }
 
 /// Input and output on a device.
-struct Matrices {
+struct TransposeMatrices {
     shape: MatrixShape,
     from: Buffer<f32>,
     to: Buffer<f32>,
 }
 
-impl Matrices {
+impl TransposeMatrices {
     /// Times a rung for all tiles. Returns `None` if the device supports none of them. The
     /// production kernel has the strategy `tuned`, if there is one.
     fn time_rung(
         &self,
         device: &Device,
-        rung: Rung,
+        rung: TransposeRung,
         tuned: Option<TransposeStrategy>,
     ) -> Result<Option<RungResult>, DeviceError> {
         let compile = |tile| match (rung.variant, tuned) {
@@ -168,7 +168,7 @@ fn sweep_sides(device: &Device, side: usize) -> Result<Sweep, DeviceError> {
     let mut series =
         SWEPT_RUNGS.map(|(name, _)| SweepSeries { name: name.to_owned(), points: Vec::new() }).to_vec();
     for &side in &sides {
-        let matrices = Matrices::zeros(device, side)?;
+        let matrices = TransposeMatrices::zeros(device, side)?;
         for ((_, variant), series) in SWEPT_RUNGS.into_iter().zip(&mut series) {
             let is_supported =
                 !variant.has_tile_parameter() || tile * tile <= device.properties().max_block_size;

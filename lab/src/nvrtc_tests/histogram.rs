@@ -1,11 +1,11 @@
 //! Compiles the rungs of the ladder of histograms: letters, 16-bit values and bytes.
 
 use orrery_device::Device;
-use orrery_primitives::histogram::letters::{self, LETTER_BINS, LetterHistogram};
-use orrery_primitives::histogram::wide::{self, WIDE_BINS, WideHistogram};
-use orrery_primitives::histogram::{BYTE_BINS, rungs};
 
 use super::{ELEMENTS, TestResult};
+use crate::primitives::histogram::letters::{self, LETTER_BINS, LetterHistogram};
+use crate::primitives::histogram::wide::{self, WIDE_BINS, WideHistogram};
+use crate::primitives::histogram::{BYTE_BINS, rungs};
 
 /// Compiles all rungs.
 pub fn compile_rungs(device: &Device) -> TestResult {

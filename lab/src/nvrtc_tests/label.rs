@@ -2,10 +2,10 @@
 //! without vector loads, volumes, all candidates, and the threshold.
 
 use orrery_device::Device;
-use orrery_primitives::label::rungs::rungs;
-use orrery_primitives::label::{Connectivity, Label, LabelStrategy, MaskShape, RunTiles, Threshold};
 
 use super::TestResult;
+use crate::primitives::label::rungs::rungs;
+use crate::primitives::label::{Connectivity, Label, LabelStrategy, MaskShape, RunTiles, Threshold};
 
 /// Compiles the default strategies.
 pub fn compile_defaults(device: &Device) -> TestResult {

@@ -2,10 +2,10 @@
 
 use orrery_device::testing::compile_only_cuda;
 use orrery_device::{Device, DeviceError};
-use orrery_primitives::matmul::rungs::{RungMatmul, rungs};
-use orrery_primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul};
 
 use super::check_kernels;
+use crate::primitives::matmul::rungs::{RungMatmul, rungs};
+use crate::primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul};
 
 /// Compiles and launches a product with the default strategy.
 fn compile<T: MatrixNumber>(device: &Device, product: &Product<T>) -> Result<(), DeviceError> {

@@ -2,10 +2,10 @@
 //! candidates and the rungs of the ladder.
 
 use orrery_device::{Device, Element};
-use orrery_primitives::transpose::rungs::{RungTranspose, TILES, rungs};
-use orrery_primitives::transpose::{MatrixShape, Transpose, TransposeInPlace, TransposeStrategy};
 
 use super::TestResult;
+use crate::primitives::transpose::rungs::{RungTranspose, TILES, rungs};
+use crate::primitives::transpose::{MatrixShape, Transpose, TransposeInPlace, TransposeStrategy};
 
 /// Sides of a square that allow vectors, and that do not.
 const SIDES: [usize; 2] = [64, 63];

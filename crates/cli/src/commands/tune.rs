@@ -8,7 +8,6 @@ use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_fluids::FluidStrategy;
 use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
-use orrery_measure::bench::primitives::Primitive;
 use orrery_measure::format::format_seconds;
 use orrery_measure::tuning::{
     DEFAULT_SIZES, DEFAULT_TREE_THETA, FluidOutcome, HeatOutcome, PrimitiveOutcome, TreeOutcome, TuneOutcome,
@@ -17,6 +16,7 @@ use orrery_measure::tuning::{
 };
 use orrery_model::Precision;
 
+use super::bench::primitive_cases;
 use crate::args::{TuneArgs, TunedSolver};
 use crate::failure::Failure;
 use crate::print::{eprint_line, print_line};
@@ -107,7 +107,7 @@ fn tune_direct(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
     if tuning.entries().is_empty() {
         return Ok(false);
     }
-    tuning.save(device)?;
+    tuning.save(device, &primitive_cases())?;
     Ok(true)
 }
 
@@ -123,7 +123,7 @@ fn tune_tree_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failu
     print_line!("tree: Plummer spheres, theta {theta}; at least as accurate as the default");
     print_body_heading();
     let tuning = tune_tree(device, &sizes, &body_precisions(arguments), theta, &mut print_tree_outcome)?;
-    tuning.save(device)?;
+    tuning.save(device, &primitive_cases())?;
     Ok(true)
 }
 
@@ -163,7 +163,7 @@ fn tune_heat_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failu
     if tuning.heat_entries().is_empty() {
         return Ok(false);
     }
-    tuning.save(device)?;
+    tuning.save(device, &primitive_cases())?;
     Ok(true)
 }
 
@@ -201,7 +201,7 @@ fn tune_wave_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failu
     if tuning.wave_entries().is_empty() {
         return Ok(false);
     }
-    tuning.save(device)?;
+    tuning.save(device, &primitive_cases())?;
     Ok(true)
 }
 
@@ -243,7 +243,7 @@ fn tune_fluids(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
     if tuning.fluid_entries().is_empty() {
         return Ok(false);
     }
-    tuning.save(device)?;
+    tuning.save(device, &primitive_cases())?;
     Ok(true)
 }
 
@@ -276,8 +276,8 @@ fn tune_all_primitives(arguments: &TuneArgs, device: &Device) -> Result<bool, Fa
     }
     print_line!("primitives: for bench and ladder; results are checked");
     print_line!("{:<16} {:>10} {:>9} {:>8} {:>5}  strategy", "", "elements", "time", "gain", "tried");
-    let tuning = tune_primitives(device, &Primitive::ALL, &arguments.n, &mut print_primitive_outcome)?;
-    tuning.save(device)?;
+    let tuning = tune_primitives(device, &primitive_cases(), &arguments.n, &mut print_primitive_outcome)?;
+    tuning.save(device, &primitive_cases())?;
     Ok(true)
 }
 
@@ -322,7 +322,7 @@ pub fn load_tuning(device: &Device, no_tuned: bool) -> Option<Tuning> {
     if no_tuned {
         return None;
     }
-    Tuning::load(device).unwrap_or_else(|ignored| {
+    Tuning::load(device, &primitive_cases()).unwrap_or_else(|ignored| {
         if !ranks::is_follower() {
             eprint_line!("warning: {ignored}");
         }

@@ -1,12 +1,13 @@
-//! Benchmarks of the primitives (sum, scan, sort, histogram, transpose, matrix product and labels),
-//! compared with the bandwidth of a copy.
+//! Benchmarks of primitives, compared with the bandwidth of a copy. A primitive is a
+//! [`PrimitiveCase`]. [`PRODUCTION_CASES`] lists sum, scan and sort. Other cases, for example those
+//! of the laboratory, are measured in the same way.
 //!
 //! Every result is compared with the reference implementation. The floats are random whole numbers
 //! from -8 to 8, whose sums stay far below 2^24. Every order of additions is therefore exact, and a
 //! single number that is lost or added twice is found.
 
-mod cases;
-mod primitive;
+mod case;
+mod production;
 mod verify;
 
 use std::time::Instant;
@@ -21,7 +22,9 @@ use super::direct::{device_json, repeat_count};
 use crate::devices::cpu_name;
 use crate::timing::{self, Times};
 use crate::tuning::Tuning;
-pub use primitive::Primitive;
+pub use case::{CheckedTimes, PrimitiveCase, PrimitiveWork, is_gpu};
+pub use production::{PRODUCTION_CASES, SCAN_F32, SCAN_U32, SORT_U32, SORT_U64, SUM_F32};
+pub use verify::first_difference;
 
 /// Number of timed runs on the CPU, unless given.
 const REPEATS_ON_CPU: usize = 5;
@@ -49,10 +52,10 @@ pub enum PrimitiveError {
 }
 
 /// Benchmark result of one primitive at one problem size.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct PrimitiveMeasurement {
     /// The primitive.
-    pub primitive: Primitive,
+    pub primitive: &'static dyn PrimitiveCase,
     /// Name of the strategy, if it is not the default: a candidate, or the result of the tuner.
     pub strategy: Option<String>,
     /// Number of elements: numbers, bytes or pairs.
@@ -64,10 +67,13 @@ pub struct PrimitiveMeasurement {
 }
 
 impl PrimitiveMeasurement {
-    /// Returns the bytes per second that must move, at the median time. `None` for a sort and a
-    /// matrix product.
+    /// Returns the bytes per second that must move, at the median time. `None` if the primitive
+    /// counts operations.
     pub fn bytes_per_s(&self) -> Option<f64> {
-        Some(self.primitive.bytes_per_element()? * self.elements_per_s())
+        match self.primitive.work() {
+            PrimitiveWork::BytesPerElement(bytes) => Some(bytes * self.elements_per_s()),
+            PrimitiveWork::Operations { .. } => None,
+        }
     }
 
     /// Returns the elements per second at the median time.
@@ -75,10 +81,13 @@ impl PrimitiveMeasurement {
         self.n as f64 / self.times.median()
     }
 
-    /// Returns the keys of a sort or the floating-point operations of a matrix product, per second.
-    /// `None` for others.
+    /// Returns the operations per second, for example the keys of a sort. `None` if the primitive
+    /// counts bytes.
     pub fn operations_per_s(&self) -> Option<f64> {
-        Some(self.primitive.operations(self.n)? / self.times.median())
+        match self.primitive.work() {
+            PrimitiveWork::BytesPerElement(_) => None,
+            PrimitiveWork::Operations { count, .. } => Some(count(self.n) / self.times.median()),
+        }
     }
 
     /// Returns the rate relative to a copy. `None` without [`Self::bytes_per_s`], and if no copy
@@ -90,10 +99,9 @@ impl PrimitiveMeasurement {
     /// Returns the result as a JSON object.
     pub fn to_json(&self) -> Value {
         let (name, input) = self.primitive.name_and_input();
-        let (rate, unit) = match (self.bytes_per_s(), self.operations_per_s()) {
-            (Some(rate), _) => (rate, "bytes/s"),
-            (None, Some(rate)) if self.primitive == Primitive::MatmulF32 => (rate, "flops/s"),
-            (None, _) => (self.elements_per_s(), "keys/s"),
+        let (rate, unit) = match self.primitive.work() {
+            PrimitiveWork::BytesPerElement(_) => (self.bytes_per_s(), "bytes/s"),
+            PrimitiveWork::Operations { unit, .. } => (self.operations_per_s(), unit),
         };
         json!({
             "case": name, "input": input, "strategy": self.strategy, "n": self.n, "seconds": self.times.median(),
@@ -103,9 +111,6 @@ impl PrimitiveMeasurement {
         })
     }
 }
-
-/// Times of a primitive, and the first difference from the reference implementation.
-type Checked = (Times, Option<String>);
 
 /// Benchmark of the primitives on a device, or on all CPU cores.
 pub struct PrimitivesBench<'a> {
@@ -127,6 +132,11 @@ impl<'a> PrimitivesBench<'a> {
         Self { tuning, ..self }
     }
 
+    /// Returns the device. `None` for the CPU.
+    pub fn device(&self) -> Option<&'a Device> {
+        self.device.map(|(device, _)| device)
+    }
+
     /// Returns the bytes per second of the device's copy, reads and writes both counted.
     pub fn copy_bytes_per_s(&self) -> Option<f64> {
         self.device.map(|(_, peaks)| peaks.copy_bytes_per_s)
@@ -137,11 +147,11 @@ impl<'a> PrimitivesBench<'a> {
         self.device.map(|(device, peaks)| device_json(device, &peaks))
     }
 
-    /// Measures one primitive on `n` elements, or a few less ([`Primitive::measured_size`]), and
-    /// checks its result.
+    /// Measures one primitive on `n` elements, or a few less ([`PrimitiveCase::measured_size`]),
+    /// and checks its result.
     pub fn measure_primitive(
         &self,
-        primitive: Primitive,
+        primitive: &'static dyn PrimitiveCase,
         n: usize,
     ) -> Result<PrimitiveMeasurement, PrimitiveError> {
         let measured = primitive.measured_size(n);
@@ -149,10 +159,10 @@ impl<'a> PrimitivesBench<'a> {
         self.measure_strategy(primitive, n, tuned)
     }
 
-    /// As [`Self::measure_primitive`], with every strategy of [`Primitive::candidate_names`].
+    /// As [`Self::measure_primitive`], with every strategy of [`PrimitiveCase::candidate_names`].
     pub fn measure_candidates(
         &self,
-        primitive: Primitive,
+        primitive: &'static dyn PrimitiveCase,
         n: usize,
     ) -> Result<Vec<PrimitiveMeasurement>, PrimitiveError> {
         let candidates = 0..primitive.candidate_names().len();
@@ -162,12 +172,12 @@ impl<'a> PrimitivesBench<'a> {
     /// Measures the default strategy or a candidate, which is given by its index.
     pub fn measure_strategy(
         &self,
-        primitive: Primitive,
+        primitive: &'static dyn PrimitiveCase,
         n: usize,
         candidate: Option<usize>,
     ) -> Result<PrimitiveMeasurement, PrimitiveError> {
         let n = primitive.measured_size(n);
-        let (times, difference) = self.run_case(primitive, n, candidate)?;
+        let CheckedTimes { times, difference } = primitive.measure(self, n, candidate)?;
         let Some(difference) = difference else {
             let strategy = candidate.map(|candidate| primitive.candidate_names().swap_remove(candidate));
             return Ok(PrimitiveMeasurement { primitive, strategy, n, times, copy: self.copy_bytes_per_s() });
@@ -178,7 +188,7 @@ impl<'a> PrimitivesBench<'a> {
     }
 
     /// Measures work that does not change its input.
-    fn time_on_device(
+    pub fn time_on_device(
         &self,
         device: &Device,
         mut queue_work: impl FnMut() -> Result<(), DeviceError>,
@@ -190,7 +200,7 @@ impl<'a> PrimitivesBench<'a> {
 
     /// Measures work that overwrites its input. `restore` writes the input again before each run,
     /// outside the timed interval.
-    fn time_with_restore(
+    pub fn time_with_restore(
         &self,
         device: &Device,
         restore: impl Fn() -> Result<(), DeviceError>,
@@ -216,7 +226,7 @@ impl<'a> PrimitivesBench<'a> {
 
     /// Measures wall-clock times after one untimed run, and returns the last result. Each run gets
     /// a new input from `new_input`, which is not timed.
-    fn time_on_host<T, R>(&self, new_input: impl Fn() -> T, work: impl Fn(T) -> R) -> (Times, R) {
+    pub fn time_on_host<T, R>(&self, new_input: impl Fn() -> T, work: impl Fn(T) -> R) -> (Times, R) {
         let mut result = work(new_input());
         let mut time_run = |_| {
             let input = new_input();
@@ -230,12 +240,12 @@ impl<'a> PrimitivesBench<'a> {
 }
 
 /// Returns `n` elements, each converted from 64 random bits.
-fn random_elements<T: Send>(n: usize, from_bits: impl Fn(u64) -> T + Sync) -> Vec<T> {
+pub fn random_elements<T: Send>(n: usize, from_bits: impl Fn(u64) -> T + Sync) -> Vec<T> {
     (0..n as u64).into_par_iter().map(|index| from_bits(random_bits(index))).collect()
 }
 
 /// Converts random bits to a whole number from -8 to 8.
-fn small_whole_number(bits: u64) -> f32 {
+pub fn small_whole_number(bits: u64) -> f32 {
     (bits % 17) as f32 - 8.0
 }
 

@@ -14,7 +14,7 @@ use orrery_device::check::Check;
 use orrery_fields::{heat, wave};
 use orrery_gravity::bodies;
 use orrery_gravity::solver::{direct, tree};
-use orrery_primitives::{histogram, label, matmul, reduce, scan, sort, transpose};
+use orrery_primitives::{reduce, scan, sort};
 
 /// Returns the checks of the simulator, module by module.
 pub fn simulator_checks() -> Vec<Check> {
@@ -24,10 +24,6 @@ pub fn simulator_checks() -> Vec<Check> {
     checks.extend(reduce::selftest::checks());
     checks.extend(scan::selftest::checks());
     checks.extend(sort::selftest::checks());
-    checks.extend(histogram::selftest::checks());
-    checks.extend(transpose::selftest::checks());
-    checks.extend(matmul::selftest::checks());
-    checks.extend(label::selftest::checks());
     checks.extend(direct::selftest::checks());
     checks.extend(tree::selftest::checks());
     checks.extend(bodies::selftest::checks());

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FluidEntry, HeatEntry, PrimitiveEntry, TreeEntry, WaveEntry};
 use crate::MeasureError;
+use crate::bench::primitives::PrimitiveCase;
 
 const LAYOUT: u32 = 1;
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -87,7 +88,7 @@ impl fmt::Display for IgnoredFile {
 
 impl Tuning {
     /// Creates a tuning without entries.
-    pub(super) fn new(device: &Device) -> Self {
+    pub fn new(device: &Device) -> Self {
         let properties = device.properties();
         Self {
             layout: LAYOUT,
@@ -197,7 +198,7 @@ impl Tuning {
     }
 
     /// Adds an entry of a primitive. It replaces an entry of the same number of elements.
-    pub(super) fn insert_primitive_entry(&mut self, entry: PrimitiveEntry) {
+    pub fn insert_primitive_entry(&mut self, entry: PrimitiveEntry) {
         self.primitives.retain(|other| !other.is_same_problem(&entry));
         self.primitives.push(entry);
     }
@@ -228,9 +229,10 @@ impl Tuning {
     }
 
     /// Writes the file. Keeps entries of an existing usable file for other sizes and precisions.
-    pub fn save(&self, device: &Device) -> Result<PathBuf, MeasureError> {
+    /// `cases` are the primitives whose entries are checked, as in [`Self::load`].
+    pub fn save(&self, device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<PathBuf, MeasureError> {
         let path = Self::file_path(device).ok_or(MeasureError::NoCache)?;
-        self.save_to(&path, device)?;
+        self.save_to(&path, device, cases)?;
         Ok(path)
     }
 
@@ -240,8 +242,14 @@ impl Tuning {
         Ok(CacheFolder::create(split_path(&path).0)?.check_writable()?)
     }
 
-    fn save_to(&self, path: &Path, device: &Device) -> Result<(), MeasureError> {
-        let mut merged = Self::load_from(path, device).ok().flatten().unwrap_or_else(|| Self::new(device));
+    fn save_to(
+        &self,
+        path: &Path,
+        device: &Device,
+        cases: &[&dyn PrimitiveCase],
+    ) -> Result<(), MeasureError> {
+        let mut merged =
+            Self::load_from(path, device, cases).ok().flatten().unwrap_or_else(|| Self::new(device));
         self.entries.iter().for_each(|entry| merged.insert_entry(*entry));
         merged.entries.sort_by_key(|entry| (entry.precision as u8, entry.n));
         self.tree.iter().for_each(|entry| merged.insert_tree_entry(*entry));
@@ -261,12 +269,18 @@ impl Tuning {
         Ok(CacheFolder::create(folder)?.write(&name, format!("{text}\n").as_bytes())?)
     }
 
-    /// Reads the tuning of `device`. Returns `None` if there is no file.
-    pub fn load(device: &Device) -> Result<Option<Self>, IgnoredFile> {
-        Self::file_path(device).map_or(Ok(None), |path| Self::load_from(&path, device))
+    /// Reads the tuning of `device`. Returns `None` if there is no file. An entry for one of the
+    /// primitives `cases` must have one of its strategies. Entries for other primitives are kept,
+    /// so that programs that were built with different primitives can share the file.
+    pub fn load(device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<Option<Self>, IgnoredFile> {
+        Self::file_path(device).map_or(Ok(None), |path| Self::load_from(&path, device, cases))
     }
 
-    fn load_from(path: &Path, device: &Device) -> Result<Option<Self>, IgnoredFile> {
+    fn load_from(
+        path: &Path,
+        device: &Device,
+        cases: &[&dyn PrimitiveCase],
+    ) -> Result<Option<Self>, IgnoredFile> {
         let ignored = |reason: String| IgnoredFile { path: path.to_owned(), reason, advice: TUNE_AGAIN };
         let (folder, name) = split_path(path);
         let bytes = match CacheFolder::open(folder).and_then(|folder| folder.read(&name, MAX_FILE_SIZE)) {
@@ -278,13 +292,13 @@ impl Tuning {
             Ok(bytes) => bytes,
         };
         let found: Self = serde_json::from_slice(&bytes).map_err(|e| ignored(format!("damaged ({e})")))?;
-        found.check_current(device).map_err(ignored)?;
+        found.check_current(device, cases).map_err(ignored)?;
         Ok(Some(found))
     }
 
     /// Checks that this program wrote the file for this device and driver, and that every entry is
     /// a strategy that the tuner can choose.
-    fn check_current(&self, device: &Device) -> Result<(), String> {
+    fn check_current(&self, device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<(), String> {
         let current = Self::new(device);
         let stale = |field: &str, actual: &str, expected: &str| {
             (actual != expected).then(|| format!("stale ({field} {actual}, expected {expected})"))
@@ -326,7 +340,7 @@ impl Tuning {
             let n = entry.n;
             return Err(format!("stale (its strategy for a fluid of {n} particles is not available)"));
         }
-        match self.primitives.iter().find(|entry| !entry.is_available()) {
+        match self.primitives.iter().find(|entry| !entry.is_available(cases)) {
             Some(PrimitiveEntry { primitive, n, .. }) => {
                 Err(format!("stale (its strategy for {primitive}, {n} elements, is not available)"))
             }

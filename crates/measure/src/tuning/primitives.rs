@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Tuning;
 use crate::MeasureError;
-use crate::bench::primitives::{Primitive, PrimitiveError, PrimitiveMeasurement, PrimitivesBench};
+use crate::bench::primitives::{PrimitiveCase, PrimitiveError, PrimitiveMeasurement, PrimitivesBench};
 
 /// Name of the strategy in an entry if no candidate was faster than the default.
 const DEFAULT: &str = "default";
@@ -23,7 +23,7 @@ pub struct PrimitiveEntry {
     pub primitive: String,
     /// Number of elements of the measurement.
     pub n: usize,
-    /// Name of the strategy: one of [`Primitive::candidate_names`], or `default`.
+    /// Name of the strategy: one of [`PrimitiveCase::candidate_names`], or `default`.
     pub strategy: String,
     /// Time of one run.
     pub seconds: f64,
@@ -35,16 +35,19 @@ impl PrimitiveEntry {
         (&self.primitive, self.n) == (&other.primitive, other.n)
     }
 
-    /// Returns whether the tuner can choose this strategy.
-    pub(super) fn is_available(&self) -> bool {
-        let primitive = Primitive::ALL.into_iter().find(|primitive| primitive.key() == self.primitive);
-        let is_known = |primitive| self.strategy == DEFAULT || self.index_in(primitive).is_some();
-        self.n > 0 && self.seconds > 0.0 && self.seconds.is_finite() && primitive.is_some_and(is_known)
+    /// Returns whether the tuner can choose this strategy. An entry for a primitive that is not
+    /// among `cases` is kept but not used: a program that was built with other primitives uses the
+    /// same file.
+    pub(super) fn is_available(&self, cases: &[&dyn PrimitiveCase]) -> bool {
+        let primitive = cases.iter().find(|primitive| primitive.key() == self.primitive);
+        let is_known =
+            |primitive: &&dyn PrimitiveCase| self.strategy == DEFAULT || self.index_in(*primitive).is_some();
+        self.n > 0 && self.seconds > 0.0 && self.seconds.is_finite() && primitive.is_none_or(is_known)
     }
 
     /// Returns the index of the strategy among the candidates of the primitive. `None` for the
     /// default.
-    fn index_in(&self, primitive: Primitive) -> Option<usize> {
+    fn index_in(&self, primitive: &dyn PrimitiveCase) -> Option<usize> {
         primitive.candidate_names().iter().position(|name| *name == self.strategy)
     }
 }
@@ -53,24 +56,8 @@ impl Tuning {
     /// Returns the index of the fastest candidate for a primitive, measured with the number of
     /// elements that is nearest to `n` by ratio, within a factor of four. `None` if the default was
     /// faster.
-    pub fn tuned_candidate(&self, primitive: Primitive, n: usize) -> Option<usize> {
+    pub fn tuned_candidate(&self, primitive: &dyn PrimitiveCase, n: usize) -> Option<usize> {
         self.nearest_primitive_entry(&primitive.key(), n)?.index_in(primitive)
-    }
-}
-
-impl Tuning {
-    /// Returns a tuning with one result: a candidate of a primitive, given by its index, for `n`
-    /// elements.
-    pub fn of_candidate(device: &Device, primitive: Primitive, candidate: usize, n: usize) -> Self {
-        let strategy = primitive.candidate_names().swap_remove(candidate);
-        let mut tuning = Self::new(device);
-        tuning.insert_primitive_entry(PrimitiveEntry {
-            primitive: primitive.key(),
-            n,
-            strategy,
-            seconds: 1e-3,
-        });
-        tuning
     }
 }
 
@@ -91,7 +78,7 @@ pub struct PrimitiveOutcome {
 /// Calls `report` with each outcome.
 pub fn tune_primitives(
     device: &Device,
-    primitives: &[Primitive],
+    primitives: &[&'static dyn PrimitiveCase],
     sizes: &[usize],
     report: &mut dyn FnMut(&PrimitiveOutcome),
 ) -> Result<Tuning, MeasureError> {
@@ -112,7 +99,7 @@ pub fn tune_primitives(
 /// cannot run, for example because of too little shared memory.
 fn tune_primitive(
     bench: &PrimitivesBench,
-    primitive: Primitive,
+    primitive: &'static dyn PrimitiveCase,
     n: usize,
 ) -> Result<PrimitiveOutcome, MeasureError> {
     let default_seconds = bench.measure_strategy(primitive, n, None).map_err(to_lab_error)?.times.median();
@@ -148,63 +135,109 @@ fn to_lab_error(error: PrimitiveError) -> MeasureError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use orrery_device::DeviceError;
 
-    /// Three candidates of one primitive, so that few kernels are compiled.
+    use super::*;
+    use crate::bench::primitives::{CheckedTimes, PRODUCTION_CASES, PrimitiveWork, SCAN_F32};
+    use crate::timing::Times;
+
+    /// Primitive whose default and candidates take given times. `None`: the device cannot run it.
+    #[derive(Debug)]
+    struct GivenTimes {
+        name: &'static str,
+        default: f64,
+        candidates: [Option<f64>; 3],
+    }
+
+    impl PrimitiveCase for GivenTimes {
+        fn name_and_input(&self) -> (&'static str, &'static str) {
+            (self.name, "given")
+        }
+
+        fn work(&self) -> PrimitiveWork {
+            PrimitiveWork::BytesPerElement(1.0)
+        }
+
+        fn candidate_names(&self) -> Vec<String> {
+            ["first", "second", "third"].map(str::to_owned).to_vec()
+        }
+
+        fn measure(
+            &self,
+            _: &PrimitivesBench,
+            _: usize,
+            candidate: Option<usize>,
+        ) -> Result<CheckedTimes, DeviceError> {
+            let seconds = candidate.map_or(Some(self.default), |candidate| self.candidates[candidate]);
+            let seconds = seconds.ok_or_else(|| DeviceError::BadChoice("x".to_owned()))?;
+            Ok(CheckedTimes { times: Times::from_seconds(vec![seconds]), difference: None })
+        }
+    }
+
+    static IMPROVED: &dyn PrimitiveCase =
+        &GivenTimes { name: "improved", default: 4.0, candidates: [Some(4.0), Some(2.0), None] };
+    static BEST_BY_DEFAULT: &dyn PrimitiveCase =
+        &GivenTimes { name: "best", default: 3.0, candidates: [Some(3.0), Some(5.0), Some(4.0)] };
+
     #[test]
     fn the_fastest_candidate_is_found_and_used() {
         let Some(device) = crate::test_device() else { return };
         let mut outcomes = Vec::new();
-        let primitive = Primitive::HistogramRandom;
-        let tuning =
-            tune_primitives(&device, &[primitive], &[5000], &mut |outcome| outcomes.push(outcome.clone()))
-                .unwrap();
-        let [PrimitiveOutcome { entry, tried, available, default_seconds }] = &outcomes[..] else {
-            panic!("{outcomes:?}");
+        let mut report = |outcome: &PrimitiveOutcome| outcomes.push(outcome.clone());
+        let cases = [IMPROVED, BEST_BY_DEFAULT];
+        let tuning = tune_primitives(&device, &cases, &[5000], &mut report).unwrap();
+        let outcome = |primitive: &str, strategy: &str, seconds, tried, default_seconds| PrimitiveOutcome {
+            entry: PrimitiveEntry {
+                primitive: primitive.to_owned(),
+                n: 5000,
+                strategy: strategy.to_owned(),
+                seconds,
+            },
+            tried,
+            available: 3,
+            default_seconds,
         };
-        assert_eq!((*tried, *available, entry.n), (3, 3, 5000));
-        assert!(*default_seconds > 0.0 && entry.is_available(), "{entry:?}");
-        // The default is the first candidate, so either of them may be the fastest.
-        let expected = (entry.strategy != DEFAULT).then(|| entry.strategy.clone());
-        assert!(*default_seconds >= entry.seconds);
-        let index = tuning.tuned_candidate(primitive, 4000);
-        assert_eq!(index.map(|index| primitive.candidate_names()[index].clone()), expected);
-        assert_eq!(tuning.tuned_candidate(primitive, 100), None);
-        assert_eq!(tuning.tuned_candidate(Primitive::HistogramEqual, 5000), None);
+        assert_eq!(
+            outcomes,
+            [outcome("improved given", "second", 2.0, 2, 4.0), outcome("best given", DEFAULT, 3.0, 3, 3.0)]
+        );
+        assert!(outcomes.iter().all(|outcome| outcome.entry.is_available(&cases)));
+        assert_eq!(tuning.tuned_candidate(IMPROVED, 4000), Some(1));
+        assert_eq!(tuning.tuned_candidate(IMPROVED, 100), None);
+        assert_eq!(tuning.tuned_candidate(BEST_BY_DEFAULT, 5000), None);
         let bench = PrimitivesBench::new(Some(&device), Some(1)).unwrap().with_tuning(Some(&tuning));
         let strategy = |primitive| bench.measure_primitive(primitive, 5000).unwrap().strategy;
-        assert_eq!(strategy(primitive), expected);
-        assert_eq!(strategy(Primitive::HistogramEqual), None);
+        assert_eq!(strategy(IMPROVED).as_deref(), Some("second"));
+        assert_eq!(strategy(BEST_BY_DEFAULT), None);
     }
 
     #[test]
-    fn entries_of_unknown_primitives_and_strategies_are_refused() {
+    fn entries_of_unknown_strategies_are_refused() {
         let entry = PrimitiveEntry {
-            primitive: "histogram random".to_owned(),
+            primitive: SCAN_F32.key(),
             n: 1,
-            strategy: "16 tables".to_owned(),
+            strategy: "256 x 8, shared".to_owned(),
             seconds: 1e-3,
         };
-        assert!(entry.is_available());
-        assert!(PrimitiveEntry { strategy: DEFAULT.to_owned(), ..entry.clone() }.is_available());
+        let is_available = |entry: &PrimitiveEntry| entry.is_available(&PRODUCTION_CASES);
+        assert!(is_available(&entry));
+        assert!(is_available(&PrimitiveEntry { strategy: DEFAULT.to_owned(), ..entry.clone() }));
         for wrong in [
-            PrimitiveEntry { primitive: "histogram".to_owned(), ..entry.clone() },
-            PrimitiveEntry { strategy: "17 tables".to_owned(), ..entry.clone() },
+            PrimitiveEntry { strategy: "256 x 7, shared".to_owned(), ..entry.clone() },
             PrimitiveEntry { n: 0, ..entry.clone() },
             PrimitiveEntry { seconds: f64::NAN, ..entry.clone() },
         ] {
-            assert!(!wrong.is_available(), "{wrong:?}");
+            assert!(!is_available(&wrong), "{wrong:?}");
         }
     }
 
+    /// A program that knows more primitives may have written the entry.
     #[test]
-    fn names_of_primitives_and_of_their_candidates_differ() {
-        let keys: std::collections::HashSet<String> = Primitive::ALL.map(Primitive::key).into();
-        assert_eq!(keys.len(), Primitive::ALL.len());
-        for primitive in Primitive::ALL {
-            let names = primitive.candidate_names();
-            let distinct: std::collections::HashSet<&String> = names.iter().collect();
-            assert!(distinct.len() == names.len() && names.len() > 1, "{names:?}");
-        }
+    fn entries_of_unknown_primitives_are_accepted() {
+        let entry =
+            PrimitiveEntry { primitive: IMPROVED.key(), n: 1, strategy: "fourth".to_owned(), seconds: 1e-3 };
+        assert!(entry.is_available(&PRODUCTION_CASES));
+        assert!(!entry.is_available(&[IMPROVED]));
+        assert!(!PrimitiveEntry { n: 0, ..entry }.is_available(&PRODUCTION_CASES));
     }
 }

@@ -2,7 +2,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
-use super::Operation;
+use super::ReduceOperation;
 use crate::Number;
 
 // SAFETY: the kernel reads n elements of the input and writes one result per block and one in the
@@ -99,22 +99,22 @@ const fn vector_width<T>() -> usize {
 
 impl<T: Number> Reduce<T> {
     /// Compiles the kernel. A reduction of f64 needs a device with f64 support.
-    pub fn new(device: &Device, operation: Operation) -> Result<Self, DeviceError> {
+    pub fn new(device: &Device, operation: ReduceOperation) -> Result<Self, DeviceError> {
         Self::with_strategy(device, operation, ReduceStrategy::default())
     }
 
     /// Compiles the kernel for the given strategy.
     pub fn with_strategy(
         device: &Device,
-        operation: Operation,
+        operation: ReduceOperation,
         strategy: ReduceStrategy,
     ) -> Result<Self, DeviceError> {
         let [lowest, highest] = T::LIMITS;
         // The numbers are OPERATION_SUM, OPERATION_MIN and OPERATION_MAX in reduce.cu.
         let (operation_number, identity) = match operation {
-            Operation::Sum => (0, "0"),
-            Operation::Min => (1, highest),
-            Operation::Max => (2, lowest),
+            ReduceOperation::Sum => (0, "0"),
+            ReduceOperation::Min => (1, highest),
+            ReduceOperation::Max => (2, lowest),
         };
         let definitions = [
             ("NUMBER", T::NAME.to_owned()),

@@ -13,11 +13,10 @@
 //! occur.
 //!
 //! Cost: a device reads each number once and does one operation with it, so memory bandwidth is the
-//! limit. The kernel `reduce.cu` is fast if it keeps enough loads in flight. [`rungs`] measures the
-//! steps that lead to it.
+//! limit. The kernel `reduce.cu` is fast if it keeps enough loads in flight. `orrery ladder reduce`
+//! measures the steps that lead to it.
 
 mod device;
-pub mod rungs;
 pub mod selftest;
 
 pub use device::{Reduce, ReduceStrategy};
@@ -28,7 +27,7 @@ use crate::Number;
 
 /// Operation that combines two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
+pub enum ReduceOperation {
     /// Sum. Integers wrap on overflow.
     Sum,
     /// Minimum.
@@ -37,7 +36,7 @@ pub enum Operation {
     Max,
 }
 
-impl Operation {
+impl ReduceOperation {
     /// All operations.
     pub const ALL: [Self; 3] = [Self::Sum, Self::Min, Self::Max];
 
@@ -62,7 +61,7 @@ impl Operation {
 }
 
 /// Reference implementation: combines the numbers from left to right.
-pub fn reduce_reference<T: Number>(operation: Operation, numbers: &[T]) -> T {
+pub fn reduce_reference<T: Number>(operation: ReduceOperation, numbers: &[T]) -> T {
     numbers.iter().fold(operation.identity(), |partial, &next| operation.combine(partial, next))
 }
 
@@ -73,17 +72,17 @@ const CHUNK_LEN: usize = 1 << 15;
 const PARTIAL_RESULTS: usize = 32;
 
 /// Reduces on all CPU cores. The result has the same bits for any number of threads.
-pub fn reduce_on_cpu<T: Number>(operation: Operation, numbers: &[T]) -> T {
+pub fn reduce_on_cpu<T: Number>(operation: ReduceOperation, numbers: &[T]) -> T {
     let chunk_results: Vec<T> = match operation {
-        Operation::Sum => reduce_chunks(numbers, T::ZERO, T::plus),
-        Operation::Min => reduce_chunks(numbers, T::HIGHEST, |a, b| if b < a { b } else { a }),
-        Operation::Max => reduce_chunks(numbers, T::LOWEST, |a, b| if b > a { b } else { a }),
+        ReduceOperation::Sum => reduce_chunks(numbers, T::ZERO, T::plus),
+        ReduceOperation::Min => reduce_chunks(numbers, T::HIGHEST, |a, b| if b < a { b } else { a }),
+        ReduceOperation::Max => reduce_chunks(numbers, T::LOWEST, |a, b| if b > a { b } else { a }),
     };
     reduce_reference(operation, &chunk_results)
 }
 
 /// Returns the result of each chunk of [`CHUNK_LEN`] numbers. `combine` is a closure, not an
-/// [`Operation`], so that the inner loop is compiled for each operation and vectorised.
+/// [`ReduceOperation`], so that the inner loop is compiled for each operation and vectorised.
 fn reduce_chunks<T: Number>(numbers: &[T], identity: T, combine: impl Fn(T, T) -> T + Copy + Sync) -> Vec<T> {
     let reduce_chunk = |chunk: &[T]| {
         let mut partial = [identity; PARTIAL_RESULTS];
@@ -105,11 +104,11 @@ mod tests {
 
     #[test]
     fn no_numbers_give_the_identity_and_one_number_gives_itself() {
-        assert_eq!(reduce_reference::<f32>(Operation::Sum, &[]), 0.0);
-        assert_eq!(reduce_reference::<f64>(Operation::Min, &[]), f64::INFINITY);
-        assert_eq!(reduce_reference::<i32>(Operation::Max, &[]), i32::MIN);
-        assert_eq!(reduce_on_cpu::<u32>(Operation::Min, &[]), u32::MAX);
-        for operation in Operation::ALL {
+        assert_eq!(reduce_reference::<f32>(ReduceOperation::Sum, &[]), 0.0);
+        assert_eq!(reduce_reference::<f64>(ReduceOperation::Min, &[]), f64::INFINITY);
+        assert_eq!(reduce_reference::<i32>(ReduceOperation::Max, &[]), i32::MIN);
+        assert_eq!(reduce_on_cpu::<u32>(ReduceOperation::Min, &[]), u32::MAX);
+        for operation in ReduceOperation::ALL {
             assert_eq!(reduce_reference(operation, &[-7]), -7);
             assert_eq!(reduce_on_cpu(operation, &[-7]), -7);
         }
@@ -117,19 +116,19 @@ mod tests {
 
     #[test]
     fn integer_sums_wrap() {
-        assert_eq!(reduce_reference(Operation::Sum, &[u32::MAX, 3]), 2);
-        assert_eq!(reduce_on_cpu(Operation::Sum, &[i32::MAX, 1]), i32::MIN);
-        assert_eq!(reduce_on_cpu(Operation::Sum, &[u64::MAX; 3]), u64::MAX - 2);
+        assert_eq!(reduce_reference(ReduceOperation::Sum, &[u32::MAX, 3]), 2);
+        assert_eq!(reduce_on_cpu(ReduceOperation::Sum, &[i32::MAX, 1]), i32::MIN);
+        assert_eq!(reduce_on_cpu(ReduceOperation::Sum, &[u64::MAX; 3]), u64::MAX - 2);
     }
 
     #[test]
     fn nan_propagates_through_sums_but_not_min_or_max() {
         let numbers = [3.0, f64::NAN, -1.0, f64::NAN];
         for reduce in [reduce_reference::<f64>, reduce_on_cpu::<f64>] {
-            assert!(reduce(Operation::Sum, &numbers).is_nan());
-            assert_eq!(reduce(Operation::Min, &numbers), -1.0);
-            assert_eq!(reduce(Operation::Max, &numbers), 3.0);
-            assert_eq!(reduce(Operation::Max, &[f64::NAN]), f64::NEG_INFINITY);
+            assert!(reduce(ReduceOperation::Sum, &numbers).is_nan());
+            assert_eq!(reduce(ReduceOperation::Min, &numbers), -1.0);
+            assert_eq!(reduce(ReduceOperation::Max, &numbers), 3.0);
+            assert_eq!(reduce(ReduceOperation::Max, &[f64::NAN]), f64::NEG_INFINITY);
         }
     }
 
@@ -138,7 +137,7 @@ mod tests {
         let numbers: Vec<f32> = (0..5 * CHUNK_LEN + 77).map(|i| (i as f32).sin()).collect();
         let sum_with_threads = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| reduce_on_cpu(Operation::Sum, &numbers)).to_bits()
+            pool.install(|| reduce_on_cpu(ReduceOperation::Sum, &numbers)).to_bits()
         };
         assert_eq!(sum_with_threads(1), sum_with_threads(2));
         assert_eq!(sum_with_threads(1), sum_with_threads(7));

@@ -33,13 +33,13 @@ pub fn checks() -> Vec<Check> {
 
 /// Numbers whose sums are the same in any order: integers of any magnitude, and floats with small
 /// integer values.
-trait Sample: Number {
+trait ScanSample: Number {
     fn from_random_bits(bits: u64) -> Self;
 }
 
 macro_rules! impl_sample {
     ($($kind:ty: $convert:expr),*) => { $(
-        impl Sample for $kind {
+        impl ScanSample for $kind {
             fn from_random_bits(bits: u64) -> Self {
                 $convert(bits)
             }
@@ -51,7 +51,7 @@ macro_rules! impl_sample {
 impl_sample!(f32: |bits| (bits % 63) as f32 - 31.0, f64: |bits| (bits % 63) as f64 - 31.0);
 impl_sample!(u32: |bits| bits as u32, u64: |bits| bits, i32: |bits| bits as i32);
 
-fn samples<T: Sample>(n: usize) -> Vec<T> {
+fn samples<T: ScanSample>(n: usize) -> Vec<T> {
     (0..n as u64).map(|i| T::from_random_bits(random_bits(i))).collect()
 }
 
@@ -81,7 +81,7 @@ fn compare<T: Number>(kind: ScanKind, numbers: &[T], got: &[T]) -> Result<(), St
     }
 }
 
-fn all_lengths<T: Sample>(device: &Device) -> Result<(), String> {
+fn all_lengths<T: ScanSample>(device: &Device) -> Result<(), String> {
     let tile = ScanStrategy::default().tile_len::<T>() as usize;
     let mut lengths = vec![0, 1, 2, 3, 5, 9 * tile + 5, 33 * tile];
     let edges = (4..=17).map(|power| 1 << power).chain([tile, 3 * tile]);

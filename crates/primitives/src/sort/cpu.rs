@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::Key;
+use super::SortKey;
 
 /// Number of buckets: enough that each has few pairs, few enough that their write positions fit in
 /// the L1 cache.
@@ -13,7 +13,7 @@ const MAX_SINGLE_SORT: usize = 1 << 14;
 
 /// Sorts by the keys on all CPU cores. `values[i]` stays with `keys[i]`. Panics if the lengths
 /// differ.
-pub fn sort_on_cpu<K: Key>(keys: &mut [K], values: &mut [u32]) {
+pub fn sort_on_cpu<K: SortKey>(keys: &mut [K], values: &mut [u32]) {
     assert_eq!(keys.len(), values.len(), "one value per key");
     let all = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
     let sorted = sort_pairs_above(all, MAX_SINGLE_SORT);
@@ -21,7 +21,7 @@ pub fn sort_on_cpu<K: Key>(keys: &mut [K], values: &mut [u32]) {
 }
 
 /// Sorts pairs. More than `max_single_sort` of them are distributed over buckets first.
-fn sort_pairs_above<K: Key>(mut pairs: Vec<(K, u32)>, max_single_sort: usize) -> Vec<(K, u32)> {
+fn sort_pairs_above<K: SortKey>(mut pairs: Vec<(K, u32)>, max_single_sort: usize) -> Vec<(K, u32)> {
     // If the values ascend, as indices do, the stable order by key is the order of whole pairs. An
     // unstable sort of whole pairs is 1.5 times as fast.
     let is_ascending = pairs.par_windows(2).all(|two| two[0].1 < two[1].1);
@@ -52,7 +52,7 @@ fn sort_pairs_above<K: Key>(mut pairs: Vec<(K, u32)>, max_single_sort: usize) ->
 }
 
 /// Returns the smallest and the largest key, or `(u64::MAX, 0)` if there are no pairs.
-fn key_range<K: Key>(pairs: &[(K, u32)]) -> (u64, u64) {
+fn key_range<K: SortKey>(pairs: &[(K, u32)]) -> (u64, u64) {
     let key = |pair: &(K, u32)| -> u64 { pair.0.into() };
     let ranges =
         pairs.par_iter().fold(|| (u64::MAX, 0), |(low, high), p| (low.min(key(p)), high.max(key(p))));
@@ -61,7 +61,7 @@ fn key_range<K: Key>(pairs: &[(K, u32)]) -> (u64, u64) {
 
 /// Distributes the pairs stably over the buckets. Returns them bucket after bucket, with the length
 /// of each bucket.
-fn distribute<K: Key>(
+fn distribute<K: SortKey>(
     pairs: &[(K, u32)],
     bucket_of: impl Fn(&(K, u32)) -> usize + Sync,
 ) -> (Vec<(K, u32)>, Vec<usize>) {

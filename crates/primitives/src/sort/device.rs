@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
-use super::Key;
+use super::SortKey;
 
 // SAFETY: the kernel reads n keys and writes the counts and offsets of all passes and `max_tiles`
 // rows of tile states. `Sort::build` allocates as many, and the launch passes the length of the
@@ -88,7 +88,7 @@ impl SortStrategy {
     }
 
     /// Returns the shared memory per block, in bytes.
-    fn shared_bytes<K: Key>(&self) -> u64 {
+    fn shared_bytes<K: SortKey>(&self) -> u64 {
         let counters = u64::from(self.block_size / 32) * RADIX as u64 * 4;
         let offset = if self.has_wide_offsets { 8 } else { 4 };
         counters.max(self.tile_len() * size_of::<K>() as u64)
@@ -109,7 +109,7 @@ const MIN_LARGE: usize = 1 << 19;
 
 /// Returns the strategies for up to `capacity` pairs, each with the largest number of pairs that it
 /// is used for.
-fn select_strategies<K: Key>(device: &Device, capacity: usize) -> Vec<(usize, SortStrategy)> {
+fn select_strategies<K: SortKey>(device: &Device, capacity: usize) -> Vec<(usize, SortStrategy)> {
     let has_wide_offsets = u32::try_from(capacity).is_err();
     let small = SortStrategy { has_wide_offsets, ..SortStrategy::SMALL };
     let large = SortStrategy { has_wide_offsets, ..SortStrategy::LARGE };
@@ -148,7 +148,7 @@ impl<'a> From<&'a Offsets> for Arg<'a> {
 /// Ascending, stable sort of pairs of a key and a u32 value on a device.
 ///
 /// It owns a second copy of the pairs, because each pass moves them between two buffers.
-pub struct Sort<K: Key> {
+pub struct Sort<K: SortKey> {
     device: Device,
     capacity: usize,
     histogram: Kernel,
@@ -171,7 +171,7 @@ pub struct Sort<K: Key> {
     max_tiles: usize,
 }
 
-impl<K: Key> Sort<K> {
+impl<K: SortKey> Sort<K> {
     /// Compiles the kernels and allocates memory for up to `capacity` pairs.
     pub fn new(device: &Device, capacity: usize) -> Result<Self, DeviceError> {
         Self::build(device, capacity, &select_strategies::<K>(device, capacity))
@@ -352,7 +352,7 @@ impl Digits {
 
 /// One launch of the pass kernel: a pass, or a part of it.
 #[derive(Debug, PartialEq)]
-struct Launch {
+struct PassLaunch {
     pass: u32,
     /// Number of the launch within the pass, modulo 2.
     parity: u32,
@@ -364,12 +364,12 @@ struct Launch {
 }
 
 /// Returns the launches of a sort of `n` pairs, in order.
-fn list_launches(n: u64, strategy: &SortStrategy, passes: u32) -> Vec<Launch> {
+fn list_launches(n: u64, strategy: &SortStrategy, passes: u32) -> Vec<PassLaunch> {
     let pairs_per_launch = strategy.tile_len() * u64::from(strategy.max_tiles_per_launch);
     let parts = n.div_ceil(pairs_per_launch);
     let launch = |pass, part: u64| {
         let pairs = pairs_per_launch.min(n - part * pairs_per_launch);
-        Launch {
+        PassLaunch {
             pass,
             parity: (part % 2) as u32,
             first: part * pairs_per_launch,
@@ -406,8 +406,9 @@ mod tests {
         let five_tiles = list_launches(5 * strategy.tile_len() - 1, &strategy, 2);
         let (tile, last) = (strategy.tile_len(), 2 * strategy.tile_len() as u32 - 1);
         let first =
-            |pass| Launch { pass, parity: 0, first: 0, pairs: 3 * tile as u32, first_tile: 0, tiles: 3 };
-        let second = |pass| Launch { pass, parity: 1, first: 3 * tile, pairs: last, first_tile: 3, tiles: 2 };
+            |pass| PassLaunch { pass, parity: 0, first: 0, pairs: 3 * tile as u32, first_tile: 0, tiles: 3 };
+        let second =
+            |pass| PassLaunch { pass, parity: 1, first: 3 * tile, pairs: last, first_tile: 3, tiles: 2 };
         assert_eq!(five_tiles, [first(0), second(0), first(1), second(1)]);
         assert!(
             SortStrategy::LARGE.tile_len() * u64::from(SortStrategy::LARGE.max_tiles_per_launch) < 1 << 30

@@ -20,32 +20,32 @@ pub use cpu::sort_on_cpu;
 pub use device::{Sort, SortStrategy};
 
 /// Type of a sort key: u32 or u64.
-pub trait Key: Element + Ord + Into<u64> {
+pub trait SortKey: Element + Ord + Into<u64> {
     /// Name of the type in the kernel dialect, for example `ulong` for u64.
     const NAME: &'static str;
     /// Number of bits.
     const BITS: u32;
 }
 
-impl Key for u32 {
+impl SortKey for u32 {
     const NAME: &'static str = "uint";
     const BITS: u32 = 32;
 }
 
-impl Key for u64 {
+impl SortKey for u64 {
     const NAME: &'static str = "ulong";
     const BITS: u32 = 64;
 }
 
 /// Reference implementation: sorts by the keys. `values[i]` stays with `keys[i]`. Panics if the
 /// lengths differ.
-pub fn sort_reference<K: Key>(keys: &mut [K], values: &mut [u32]) {
+pub fn sort_reference<K: SortKey>(keys: &mut [K], values: &mut [u32]) {
     sort_bits_reference(keys, values, 0..K::BITS);
 }
 
 /// Reference implementation: sorts only by the given bits of the keys, for example 8..16. Panics if
 /// the lengths differ.
-pub fn sort_bits_reference<K: Key>(keys: &mut [K], values: &mut [u32], bits: Range<u32>) {
+pub fn sort_bits_reference<K: SortKey>(keys: &mut [K], values: &mut [u32], bits: Range<u32>) {
     assert_eq!(keys.len(), values.len(), "one value per key");
     let mut pairs: Vec<(K, u32)> = keys.iter().copied().zip(values.iter().copied()).collect();
     pairs.sort_by_key(|pair| key_bits(pair.0, &bits));
@@ -55,7 +55,7 @@ pub fn sort_bits_reference<K: Key>(keys: &mut [K], values: &mut [u32], bits: Ran
 }
 
 /// Returns the given bits of a key as a number.
-fn key_bits<K: Key>(key: K, bits: &Range<u32>) -> u64 {
+fn key_bits<K: SortKey>(key: K, bits: &Range<u32>) -> u64 {
     let end = bits.end.min(K::BITS);
     if bits.start >= end { 0 } else { key.into() << (64 - end) >> (64 - end + bits.start) }
 }

@@ -7,7 +7,7 @@ use orrery_device::check::Check;
 use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError};
 
-use super::{Key, Sort, SortStrategy, sort_bits_reference};
+use super::{Sort, SortKey, SortStrategy, sort_bits_reference};
 
 /// Lengths around the sizes of a warp, a block and a short tile.
 const LENGTHS: [usize; 16] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 2047, 2048, 2049, 4095, 4097, 65_537];
@@ -27,7 +27,7 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// Keys that can be made from 64 random bits.
-trait FromBits: Key {
+trait FromBits: SortKey {
     fn from_bits(bits: u64) -> Self;
 }
 
@@ -44,7 +44,7 @@ impl FromBits for u64 {
 }
 
 /// Sorts on the device. Returns an error that names the first pair that differs from the reference.
-pub(super) fn compare<K: Key>(
+pub(super) fn compare<K: SortKey>(
     sort: &mut Sort<K>,
     device: &Device,
     keys: &[K],
@@ -74,7 +74,7 @@ pub(super) fn compare<K: Key>(
     }
 }
 
-fn sort_of<K: Key>(device: &Device, capacity: usize, strategy: SortStrategy) -> Result<Sort<K>, String> {
+fn sort_of<K: SortKey>(device: &Device, capacity: usize, strategy: SortStrategy) -> Result<Sort<K>, String> {
     Sort::with_strategy(device, capacity, strategy).map_err(|error| error.to_string())
 }
 

@@ -3,11 +3,11 @@
 use orrery_device::check::Check;
 use orrery_device::occupancy::{BlockNeeds, SmLimits, WARP_SIZE};
 use orrery_device::{Backend, Device, DeviceError, Kernel};
-use orrery_primitives::reduce;
 
 use super::loads::{LoadShape, Loads, whole_numbers};
 use super::pressure::{self, BLOCK_SIZE, Pressure};
 use super::{loads, shared_for_blocks};
+use crate::rungs::reduce;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -107,9 +107,9 @@ fn compare_with_driver(device: &Device) -> Result<(), String> {
         return Err(format!("threads and registers per SM: the driver reports {reported:?}, got {limits:?}"));
     }
     let mut kernels = pressure_kernels(device, limits).map_err(|error| error.to_string())?;
-    for rung in reduce::rungs::rungs() {
-        for block_size in reduce::rungs::BLOCK_SIZES {
-            reduce::rungs::RungSum::<f32>::new(device, rung.variant, block_size)
+    for rung in reduce::rungs() {
+        for block_size in reduce::BLOCK_SIZES {
+            reduce::RungSum::<f32>::new(device, rung.variant, block_size)
                 .map_err(|error| error.to_string())?;
         }
     }

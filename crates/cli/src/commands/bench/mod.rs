@@ -23,7 +23,7 @@ use orrery_measure::bench::{FLOPS_PER_CELL, Measurement};
 use orrery_measure::devices::cpu_name;
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
-pub use primitives::check_sizes as check_primitive_sizes;
+pub use primitives::{check_sizes as check_primitive_sizes, primitive_cases};
 pub use scaling::{follow_scaling, lead_scaling};
 use serde_json::{Value, json};
 pub use wave::check_wave_flags;

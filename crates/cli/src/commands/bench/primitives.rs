@@ -1,7 +1,9 @@
 //! Benchmarks of the primitives, on a device or on all cores.
 
 use orrery_device::Device;
-use orrery_measure::bench::primitives::{self as measure, Primitive, PrimitiveError, PrimitiveMeasurement};
+use orrery_measure::bench::primitives::{
+    PRODUCTION_CASES, PrimitiveCase, PrimitiveError, PrimitiveMeasurement, PrimitivesBench,
+};
 use orrery_measure::devices::cpu_name;
 use orrery_measure::format::{format_number, format_percent, format_rate, format_seconds};
 use orrery_simd::InstructionSet;
@@ -11,12 +13,19 @@ use super::{about_cpu, check_memory, selected_sizes};
 use crate::args::BenchArgs;
 use crate::commands::tune::load_tuning;
 use crate::failure::Failure;
+use crate::laboratory;
 use crate::print::print_line;
 
 /// Host memory per key-value pair during a sort, in bytes: input, output and two buffers.
 const BYTES_PER_ELEMENT: u64 = 64;
 /// Maximum number of pairs, because their values are u32.
 const MAX_PAIRS: u64 = 1 << 32;
+
+/// Returns the primitives that this program measures and tunes, in the order of the table: the
+/// production primitives, then those of the laboratory.
+pub fn primitive_cases() -> Vec<&'static dyn PrimitiveCase> {
+    [&PRODUCTION_CASES, laboratory::primitive_cases()].concat()
+}
 
 /// Refuses numbers of elements that exceed the host's memory or the range of the sort's values.
 pub fn check_sizes(counts: &[usize]) -> Result<(), Failure> {
@@ -37,8 +46,8 @@ pub fn bench_primitives(
         return Err(Failure::Usage("--candidates needs a device, expected --device".to_owned()));
     }
     let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
-    let bench = measure::PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?
-        .with_tuning(tuning.as_ref());
+    let bench =
+        PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?.with_tuning(tuning.as_ref());
     match device {
         Some(device) => print_line!("{}", device.title()),
         None => print_line!("{}, threads: {}", cpu_name(), rayon::current_num_threads()),
@@ -60,7 +69,7 @@ pub fn bench_primitives(
         "of copy"
     );
     let mut results = Vec::new();
-    for primitive in Primitive::ALL {
+    for primitive in primitive_cases() {
         for n in selected_sizes(arguments, &primitive.default_sizes(device)) {
             let line = bench.measure_primitive(primitive, n).map_err(to_failure)?;
             print_row(&line);

@@ -2,12 +2,10 @@
 
 use std::fmt::Display;
 
-use orrery_primitives::sort::Key;
-use orrery_primitives::transpose::MatrixShape;
-use rayon::prelude::*;
+use orrery_primitives::sort::SortKey;
 
 /// Describes the first element where `actual` differs from `expected`. Both have the same length.
-pub(super) fn first_difference<T: PartialEq + Display>(actual: &[T], expected: &[T]) -> Option<String> {
+pub fn first_difference<T: PartialEq + Display>(actual: &[T], expected: &[T]) -> Option<String> {
     let index = actual.iter().zip(expected).position(|(actual, expected)| actual != expected)?;
     Some(format!("result {index} is {}, expected {}", actual[index], expected[index]))
 }
@@ -16,7 +14,7 @@ pub(super) fn first_difference<T: PartialEq + Display>(actual: &[T], expected: &
 ///
 /// Every pair must be one of the input pairs and greater than the pair before it. No pair can then
 /// appear twice, so none is missing.
-pub(super) fn first_unsorted<K: Key + Display>(
+pub(super) fn first_unsorted<K: SortKey + Display>(
     keys: &[K],
     sorted_keys: &[K],
     values: &[u32],
@@ -29,39 +27,6 @@ pub(super) fn first_unsorted<K: Key + Display>(
     Some(format!("pair {index} is ({}, {}), {expected}", sorted_keys[index], values[index]))
 }
 
-/// Describes the first element of `to` that is not the element of `from`, a matrix of this shape,
-/// with row and column exchanged. Tests all elements in parallel, because matrices have up to 2^28.
-pub(super) fn first_not_transposed<T: PartialEq + Display + Sync>(
-    shape: MatrixShape,
-    from: &[T],
-    to: &[T],
-) -> Option<String> {
-    let expected = |i: usize| &from[i % shape.rows * shape.columns + i / shape.rows];
-    let index = (0..to.len()).into_par_iter().find_first(|&i| to[i] != *expected(i))?;
-    Some(format!("result {index} is {}, expected {}", to[index], expected(index)))
-}
-
-/// Number of rows of a product that are checked.
-const CHECKED_ROWS: usize = 16;
-
-/// Describes the first wrong number among those in some rows of `c`, the product of two squares of
-/// `side` x `side` whole numbers. All sums are exact.
-pub(super) fn first_wrong_product(side: usize, a: &[f32], b: &[f32], c: &[f32]) -> Option<String> {
-    let rows = (0..CHECKED_ROWS.min(side)).map(|row| row * side / CHECKED_ROWS.min(side));
-    for row in rows {
-        let mut expected = vec![0.0; side];
-        for (factor, b) in a[row * side..][..side].iter().zip(b.chunks(side)) {
-            expected.iter_mut().zip(b).for_each(|(sum, b)| *sum += factor * b);
-        }
-        let column = (0..side).find(|&column| c[row * side + column] != expected[column]);
-        if let Some(column) = column {
-            let (found, expected) = (c[row * side + column], expected[column]);
-            return Some(format!("row {row}, column {column} is {found}, expected {expected}"));
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,24 +35,6 @@ mod tests {
     fn first_difference_gives_index_and_values() {
         assert_eq!(first_difference(&[1, 2, 3], &[1, 2, 3]), None);
         assert_eq!(first_difference(&[1, 5, 3], &[1, 2, 3]).unwrap(), "result 1 is 5, expected 2");
-    }
-
-    #[test]
-    fn wrong_transposes_are_detected() {
-        let shape = MatrixShape { rows: 2, columns: 3 };
-        let from = [1, 2, 3, 4, 5, 6];
-        assert_eq!(first_not_transposed(shape, &from, &[1, 4, 2, 5, 3, 6]), None);
-        let difference = first_not_transposed(shape, &from, &[1, 4, 2, 5, 6, 3]).unwrap();
-        assert_eq!(difference, "result 4 is 6, expected 3");
-    }
-
-    #[test]
-    fn wrong_products_are_detected() {
-        let (a, b) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]);
-        assert_eq!(first_wrong_product(2, &a, &b, &[19.0, 22.0, 43.0, 50.0]), None);
-        let difference = first_wrong_product(2, &a, &b, &[19.0, 22.0, 43.0, f32::NAN]).unwrap();
-        assert_eq!(difference, "row 1, column 1 is NaN, expected 50");
-        assert_eq!(first_wrong_product(0, &[], &[], &[]), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
 use orrery_model::wave::WaveGrid;
 
 use super::*;
-use crate::bench::primitives::Primitive;
+use crate::bench::primitives::{PRODUCTION_CASES, SCAN_F32, SCAN_U32};
 use crate::test_device;
 
 fn example_tuning(device: &Device, sizes: &[usize]) -> Tuning {
@@ -16,6 +16,11 @@ fn example_tuning(device: &Device, sizes: &[usize]) -> Tuning {
         tuning.insert_entry(Entry { n, precision, strategy, seconds: 1e-3 });
     }
     tuning
+}
+
+/// Reads a file as a program that knows only the production primitives.
+fn load_known(path: &Path, device: &Device) -> Result<Option<Tuning>, IgnoredFile> {
+    Tuning::load_from(path, device, &PRODUCTION_CASES)
 }
 
 #[test]
@@ -39,10 +44,10 @@ fn saved_entries_are_merged_with_the_existing_file() {
     let Some(device) = test_device() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tuning/x.json");
-    assert_eq!(Tuning::load_from(&path, &device), Ok(None));
-    example_tuning(&device, &[4096]).save_to(&path, &device).unwrap();
-    example_tuning(&device, &[1024]).save_to(&path, &device).unwrap();
-    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    assert_eq!(load_known(&path, &device), Ok(None));
+    example_tuning(&device, &[4096]).save_to(&path, &device, &PRODUCTION_CASES).unwrap();
+    example_tuning(&device, &[1024]).save_to(&path, &device, &PRODUCTION_CASES).unwrap();
+    let loaded = load_known(&path, &device).unwrap().unwrap();
     assert_eq!(loaded, example_tuning(&device, &[1024, 4096]));
 }
 
@@ -66,13 +71,13 @@ fn damaged_and_stale_files_are_ignored_with_a_one_line_reason() {
     ];
     for (text, expected) in cases {
         std::fs::write(&path, &text).unwrap();
-        let ignored = Tuning::load_from(&path, &device).expect_err(&text);
+        let ignored = load_known(&path, &device).expect_err(&text);
         assert!(ignored.reason.starts_with(expected), "{}: expected {expected}", ignored.reason);
         let message = ignored.to_string();
         assert!(message.contains("x.json: ignored, ") && !message.contains('\n'), "{message}");
         // Saving replaces the unusable file.
-        example_tuning(&device, &[1024]).save_to(&path, &device).unwrap();
-        assert!(Tuning::load_from(&path, &device).unwrap().is_some());
+        example_tuning(&device, &[1024]).save_to(&path, &device, &PRODUCTION_CASES).unwrap();
+        assert!(load_known(&path, &device).unwrap().is_some());
     }
 }
 
@@ -96,8 +101,8 @@ fn tree_entries_are_kept_with_others_and_found_by_the_number_of_bodies() {
         let strategy = *TreeDeviceStrategy::candidates(&device, precision).last().unwrap();
         tree.insert_tree_entry(TreeEntry { n, precision, theta: 0.6, strategy, seconds: 1e-3 });
     }
-    tree.save_to(&path, &device).unwrap();
-    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    tree.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
+    let loaded = load_known(&path, &device).unwrap().unwrap();
     assert_eq!((loaded.entries().len(), loaded.tree_entries().len()), (1, 3));
     let nearest_size = |n, precision| loaded.nearest_tree_entry(n, precision).map(|entry| entry.n);
     assert_eq!(
@@ -116,7 +121,7 @@ fn tree_entries_are_kept_with_others_and_found_by_the_number_of_bodies() {
         let stale = valid.replace(from, to);
         assert_ne!(stale, valid);
         std::fs::write(&path, stale).unwrap();
-        let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+        let reason = load_known(&path, &device).unwrap_err().reason;
         assert_eq!(reason, "stale (its strategy for the tree of 4096 bodies is not available)");
     }
 }
@@ -140,8 +145,8 @@ fn heat_entries_are_kept_with_others_and_found_by_the_number_of_nodes() {
     for (side, is_variable) in [(1024, false), (4096, false), (1024, true), (1024, false)] {
         heat.insert_heat_entry(heat_entry(&device, side, is_variable));
     }
-    heat.save_to(&path, &device).unwrap();
-    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    heat.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
+    let loaded = load_known(&path, &device).unwrap().unwrap();
     assert_eq!((loaded.entries().len(), loaded.heat_entries().len()), (1, 3));
     let side = |nodes, is_variable| {
         loaded.nearest_heat_entry(nodes, Precision::Single, is_variable).map(|entry| entry.side)
@@ -154,7 +159,7 @@ fn heat_entries_are_kept_with_others_and_found_by_the_number_of_nodes() {
     assert_eq!(loaded.nearest_heat_entry(1 << 20, Precision::Double, false), None);
     let stale = std::fs::read_to_string(&path).unwrap().replace("\"waves\": ", "\"waves\": 9");
     std::fs::write(&path, stale).unwrap();
-    let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+    let reason = load_known(&path, &device).unwrap_err().reason;
     assert_eq!(reason, "stale (its strategy for 1024 x 1024 nodes is not available)");
 }
 
@@ -189,8 +194,8 @@ fn wave_entries_are_kept_with_others_and_found_by_shape() {
     {
         wave.insert_wave_entry(wave_entry(&device, dimensions, side, is_variable));
     }
-    wave.save_to(&path, &device).unwrap();
-    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    wave.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
+    let loaded = load_known(&path, &device).unwrap().unwrap();
     let counts = [loaded.entries().len(), loaded.heat_entries().len(), loaded.wave_entries().len()];
     assert_eq!(counts, [1, 1, 4]);
     let side = |shape: WaveShape, is_variable| {
@@ -210,7 +215,7 @@ fn wave_entries_are_kept_with_others_and_found_by_shape() {
         ("\"dimensions\": 2", "\"dimensions\": 4", "2048²"),
     ] {
         std::fs::write(&path, valid.replace(from, to)).unwrap();
-        let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+        let reason = load_known(&path, &device).unwrap_err().reason;
         assert_eq!(reason, format!("stale (its strategy for waves on {grid} nodes is not available)"));
     }
 }
@@ -230,8 +235,8 @@ fn fluid_entries_are_kept_with_others_and_found_by_the_number_of_particles() {
         let strategy = *FluidStrategy::candidates(&device, n, &melt_settings()).last().unwrap();
         fluid.insert_fluid_entry(FluidEntry { n, strategy, seconds: 1e-3 });
     }
-    fluid.save_to(&path, &device).unwrap();
-    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    fluid.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
+    let loaded = load_known(&path, &device).unwrap().unwrap();
     assert_eq!((loaded.entries().len(), loaded.fluid_entries().len()), (1, 2));
     let nearest_size = |n| loaded.nearest_fluid_entry(n).map(|entry| entry.n);
     assert_eq!(
@@ -241,7 +246,7 @@ fn fluid_entries_are_kept_with_others_and_found_by_the_number_of_particles() {
     assert_eq!((nearest_size(30_000), nearest_size(300_000)), (Some(65_536), None));
     let stale = std::fs::read_to_string(&path).unwrap().replace("\"lanes\": ", "\"lanes\": 9");
     std::fs::write(&path, stale).unwrap();
-    let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+    let reason = load_known(&path, &device).unwrap_err().reason;
     assert_eq!(reason, "stale (its strategy for a fluid of 4096 particles is not available)");
 }
 
@@ -258,24 +263,25 @@ fn primitive_entries_are_kept_with_others_and_found_by_name_and_size() {
     for (primitive, n, strategy) in [
         ("scan f32", 4096, "256 x 8, shared"),
         ("scan f32", 65_536, "128 x 8, shared"),
-        ("label image", 4096, "32 x 32, 32 blocks per SM"),
+        ("unknown image", 4096, "32 x 32"),
         ("scan f32", 4096, "512 x 4, shared"),
     ] {
         let (primitive, strategy) = (primitive.to_owned(), strategy.to_owned());
         primitives.insert_primitive_entry(PrimitiveEntry { primitive, n, strategy, seconds: 1e-3 });
     }
-    primitives.save_to(&path, &device).unwrap();
-    let loaded = Tuning::load_from(&path, &device).unwrap().unwrap();
+    primitives.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
+    let loaded = load_known(&path, &device).unwrap().unwrap();
     assert_eq!((loaded.entries().len(), loaded.primitive_entries().len()), (1, 3));
-    let tuned = |primitive: Primitive, n| {
+    let tuned = |primitive: &dyn PrimitiveCase, n| {
         loaded.tuned_candidate(primitive, n).map(|index| primitive.candidate_names().swap_remove(index))
     };
-    assert_eq!(tuned(Primitive::ScanF32, 1024).as_deref(), Some("512 x 4, shared"));
-    assert_eq!(tuned(Primitive::ScanF32, 20_000).as_deref(), Some("128 x 8, shared"));
-    assert_eq!(tuned(Primitive::LabelImage, 4096).as_deref(), Some("32 x 32, 32 blocks per SM"));
-    assert_eq!((tuned(Primitive::ScanF32, 1023), tuned(Primitive::ScanU32, 4096)), (None, None));
+    assert_eq!(tuned(SCAN_F32, 1024).as_deref(), Some("512 x 4, shared"));
+    assert_eq!(tuned(SCAN_F32, 20_000).as_deref(), Some("128 x 8, shared"));
+    // An entry of a primitive that this program does not know.
+    assert_eq!(loaded.nearest_primitive_entry("unknown image", 4096).unwrap().strategy, "32 x 32");
+    assert_eq!((tuned(SCAN_F32, 1023), tuned(SCAN_U32, 4096)), (None, None));
     let stale = std::fs::read_to_string(&path).unwrap().replace("128 x 8", "128 x 9");
     std::fs::write(&path, stale).unwrap();
-    let reason = Tuning::load_from(&path, &device).unwrap_err().reason;
+    let reason = load_known(&path, &device).unwrap_err().reason;
     assert_eq!(reason, "stale (its strategy for scan f32, 65536 elements, is not available)");
 }

@@ -1,0 +1,108 @@
+//! Ladder of histograms of bytes in 256 bins: the exact steps of the course, and the production
+//! kernel. [`super::letters`] has the course's case, with its races.
+
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+
+use super::part_counts::{CountedPart, PartCounts, rung_block_count};
+use super::{BYTE_BINS, Histogram};
+
+// SAFETY: the kernel reads n bytes from `first` on and writes 256 counts. The launches pass parts
+// of the input that lie within it.
+const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
+
+/// Algorithm of a rung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HistogramVariant {
+    /// Each thread counts a section of neighbouring bytes.
+    Blocked,
+    /// Neighbouring threads count neighbouring bytes.
+    Interleaved,
+    /// Neighbouring threads load neighbouring vectors of 16 bytes.
+    WideLoads,
+    /// Each block has a table in shared memory.
+    Private,
+    /// Each warp has a table in shared memory.
+    PrivateToWarps,
+    /// [`Histogram`]: each lane has a table, which the warps of the block share.
+    Production,
+}
+
+/// One rung of the ladder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistogramRung {
+    /// Name: the change from the previous rung.
+    pub name: &'static str,
+    /// Algorithm.
+    pub variant: HistogramVariant,
+    /// Note for the reader of the table. May be empty.
+    pub note: &'static str,
+}
+
+/// Returns the rungs, slowest first.
+pub fn rungs() -> Vec<HistogramRung> {
+    let rung = |name, variant, note| HistogramRung { name, variant, note };
+    vec![
+        rung("bytes: sections", HistogramVariant::Blocked, "256 bins, with global atomics"),
+        rung("bytes: interleaved", HistogramVariant::Interleaved, "byte by byte, with global atomics"),
+        rung("bytes: 16 per load", HistogramVariant::WideLoads, "still global atomics"),
+        rung("bytes: privatised", HistogramVariant::Private, "one table per block"),
+        rung("bytes: privatised per warp", HistogramVariant::PrivateToWarps, ""),
+        rung(
+            "bytes: privatised per lane",
+            HistogramVariant::Production,
+            "the production kernel `Histogram`: interleaved tables that warps share, no bank conflicts",
+        ),
+    ]
+}
+
+/// Threads per block.
+const BLOCK_SIZE: u32 = 256;
+
+/// Histogram on a device with the algorithm of one rung.
+#[derive(Debug)]
+pub struct RungHistogram {
+    device: Device,
+    method: HistogramMethod,
+}
+
+#[derive(Debug)]
+enum HistogramMethod {
+    Launches { kernel: Kernel, counts: PartCounts },
+    Production(Histogram),
+}
+
+impl RungHistogram {
+    /// Compiles the rung.
+    pub fn new(device: &Device, variant: HistogramVariant) -> Result<Self, DeviceError> {
+        // The numbers of RUNG in rungs.cu.
+        let rung = match variant {
+            HistogramVariant::Blocked => 1,
+            HistogramVariant::Interleaved => 2,
+            HistogramVariant::WideLoads => 3,
+            HistogramVariant::Private => 4,
+            HistogramVariant::PrivateToWarps => 5,
+            HistogramVariant::Production => {
+                let method = HistogramMethod::Production(Histogram::new(device)?);
+                return Ok(Self { device: device.clone(), method });
+            }
+        };
+        let definitions = [("RUNG", rung.to_string()), ("BLOCK_SIZE", BLOCK_SIZE.to_string())];
+        let method = HistogramMethod::Launches {
+            kernel: device.build(&RUNGS, &definitions, Math::Precise)?.kernel("count")?,
+            counts: PartCounts::new(device, BYTE_BINS)?,
+        };
+        Ok(Self { device: device.clone(), method })
+    }
+
+    /// Queues the counting of all bytes of `from` into `to`, which has 256 elements. Does not wait.
+    pub fn launch(&self, queue: &Queue, from: &Buffer<u8>, to: &Buffer<u64>) -> Result<(), DeviceError> {
+        let (kernel, counts) = match &self.method {
+            HistogramMethod::Production(histogram) => return histogram.launch(queue, from, to),
+            HistogramMethod::Launches { kernel, counts } => (kernel, counts),
+        };
+        counts.count_parts(queue, from.len() as u64, to, |CountedPart { first, n }, counts| {
+            let blocks = rung_block_count(&self.device, BLOCK_SIZE, n);
+            queue.launch(kernel, blocks, BLOCK_SIZE, &[from.into(), first.into(), n.into(), counts.into()])
+        })
+    }
+}
