@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use orrery_device::DeviceChoice;
+use orrery_model::analysis::max_or_nan;
 use orrery_validation::fluids::run_fluid;
 
 /// Returns the text of a data file of LAMMPS: a cubic lattice of `cells`³ particles, displaced and
@@ -57,7 +58,7 @@ fn compare(data: &str, potential: &str, dt: f64, steps: u32, expected: Expected,
         for (row, expected) in [(0, expected.start), (columns[0].len() - 1, expected.end)] {
             let found = [0, 1, 2, 3].map(|k| columns[k][row]);
             println!("{precision}, row {row}: {found:?}");
-            let energy = expected[..3].iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
+            let energy = expected[..3].iter().map(|x| x.abs()).fold(0.0, max_or_nan);
             for k in 0..4 {
                 let scale = if k < 3 { energy } else { expected[3].abs() };
                 let error = (found[k] - expected[k]).abs() / scale;

@@ -4,6 +4,7 @@
 use std::f64::consts::PI;
 
 use orrery_device::DeviceChoice;
+use orrery_model::analysis::max_or_nan;
 use orrery_validation::measured_order;
 use orrery_validation::plates::{PlateRun, largest_difference, run_plate, run_preset, sampled, targets};
 
@@ -139,7 +140,7 @@ fn closed_plates_conserve_heat() {
                 let plate = run_plate(MIXED, &[edges, &[&precision]].concat(), choice);
                 let heat = plate.column("heat");
                 let bound = area(&plate, spaces) * rounding_bound(unit, plate.summary.step, 1.0);
-                let change = heat.iter().map(|q| (q - heat[0]).abs()).fold(0.0, f64::max);
+                let change = heat.iter().map(|q| (q - heat[0]).abs()).fold(0.0, max_or_nan);
                 println!("{choice:?}, {precision}, {spaces:?}: heat {:.3} changes by {change:.1e}", heat[0]);
                 assert!(change < bound, "{choice:?}, {precision}: {change}, bound {bound}");
                 assert!(plate.limited_error().abs() < bound / area(&plate, spaces));
@@ -172,7 +173,7 @@ fn heat_follows_fluxes_and_sources() {
                 assert!(found.iter().all(|rate| (rate - expected).abs() < 64.0 * unit), "{name}: {found:?}");
             }
             let heat = plate.column("heat");
-            let largest = plate.column("maximum").into_iter().fold(1.0, f64::max);
+            let largest = plate.column("maximum").into_iter().fold(1.0, max_or_nan);
             let bound = 4.5 * rounding_bound(unit, plate.summary.step, largest);
             for (row, found) in plate.rows.iter().zip(&heat) {
                 let expected = heat[0] + (west + north + sources) * row.time;

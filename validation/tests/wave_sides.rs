@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 
 use orrery_fields::wave::{Velocity, WaveSource};
 use orrery_model::Precision;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
 use orrery_validation::measured_order;
 use orrery_validation::waves::{Ricker, Waves, largest_value, rounding_noise, run_everywhere};
@@ -57,7 +58,7 @@ fn plane_wave_factors<const N: usize>(
         ..Waves::new(grid, Sides { x_min: layer(20), x_max, ..Sides::uniform(RIGID) })
     };
     let (dt, duration) = (0.4 * h / fastest, 2.0 * ricker.delay());
-    let oldest = arrivals.iter().map(|(_, age)| *age).fold(0.0, f64::max);
+    let oldest = arrivals.iter().map(|(_, age)| *age).fold(0.0, max_or_nan);
     let traces = waves.seismograms(dt, ((oldest + duration) / dt) as u64);
     let mut receivers = traces.iter();
     arrivals.map(|(_, age)| {

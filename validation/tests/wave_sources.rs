@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 
 use orrery_fields::wave::{Velocity, WaveSource};
 use orrery_model::Precision;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, VelocityLayer, VelocityModel, WaveGrid};
 use orrery_validation::plates::largest_difference;
 use orrery_validation::waves::{Ricker, Waves, largest_value, rounding_noise};
@@ -158,7 +159,7 @@ fn source_and_receiver_can_be_exchanged() {
             let difference = largest_difference(&traces[0][0], &traces[1][0]);
             let peak = largest_value(&traces[0][0]);
             // u is largest at the sources.
-            let largest = traces.iter().map(|traces| largest_value(&traces[1])).fold(0.0, f64::max);
+            let largest = traces.iter().map(|traces| largest_value(&traces[1])).fold(0.0, max_or_nan);
             let bound = rounding_noise(precision, steps, largest);
             println!(
                 "{:?} nodes, {precision:?}: {difference:.1e} of {peak:.1e}, bound {bound:.1e}",

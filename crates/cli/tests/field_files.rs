@@ -72,7 +72,7 @@ fn info_shows_problems_units_and_arrays_that_are_not_read() {
         "{stdout}"
     );
     assert_eq!(json_of(&dir, &["info", "bad.vti"])["files"][0]["non_finite"], 2);
-    let of_vtk = concat!(env!("CARGO_MANIFEST_DIR"), "/../io/tests/vti/base64-zlib-64.vti");
+    let of_vtk = concat!(env!("CARGO_MANIFEST_DIR"), "/../formats/tests/vti/base64-zlib-64.vti");
     let stdout = dir.stdout_of(&["info", of_vtk]);
     assert!(stdout.contains("  name       T\n  unit       K & more\n  time       0.3\n"), "{stdout}");
     assert!(stdout.contains("  not read   flux\n"), "{stdout}");
@@ -115,7 +115,7 @@ fn convert_keeps_all_bits() {
     dir.stdout_of(&["convert", "single.vti", "same.npy"]);
     assert_eq!(dir.bytes("single.npy"), dir.bytes("same.npy"));
     // Origin, unit and time of a file of VTK are kept.
-    let of_vtk = concat!(env!("CARGO_MANIFEST_DIR"), "/../io/tests/vti/raw-zlib-big-64.vti");
+    let of_vtk = concat!(env!("CARGO_MANIFEST_DIR"), "/../formats/tests/vti/raw-zlib-big-64.vti");
     dir.stdout_of(&["convert", of_vtk, "vtk.vti"]);
     let [written, original] = [dir.path("vtk.vti"), of_vtk.into()]
         .map(|path| read_field(&path, &Limits::default()).unwrap().labels);

@@ -200,24 +200,102 @@ KERNEL(BLOCK_SIZE) votes(GLOBAL const uint* RESTRICT in, GLOBAL uint* RESTRICT o
     out[4 * i + 3] = SHUFFLE(in[i], (LANE + 1) % WARP_SIZE, scratch);
 }
 
-// The first thread of each block passes numbers to thread 32 through global memory: data first,
-// then a flag. Without the fences, thread 32 could see the flag before the data.
-KERNEL(BLOCK_SIZE) pass_within_block(GLOBAL volatile uint* data, GLOBAL volatile uint* flag, GLOBAL uint* mistakes, int rounds)
+// ---- Order of writes within a block ----
+//
+// A thread passes the numbers 1 to `rounds` to another one of its block through global memory: it
+// writes the number to data[block], then to flag[block]. The reader looks at the flag first. If the
+// data are behind it, the writes became visible in the wrong order.
+//
+// report[2 * block]: times that the reader looked while the writer was at work
+// report[2 * block + 1]: times that the data were behind the flag
+
+#define WRITING_THREAD 0
+#define READING_THREAD 32
+// Largest number of times that the reader looks. Writers of 10,000 rounds need less.
+#define MAX_LOOKS (1u << 20)
+
+typedef struct {
+    uint number;
+    uint flag;
+} PassedNumber;
+
+FUNCTION PassedNumber look(GLOBAL volatile uint* data, GLOBAL volatile uint* flag, int is_fenced)
 {
-    uint mistake_count = 0u;
-    for (int round = 1; round <= rounds; round++) {
-        if (THREAD == 0) {
-            data[BLOCK_INDEX] = (uint)round * 7u;
-            BLOCK_FENCE();
-            flag[BLOCK_INDEX] = (uint)round;
+    PassedNumber seen;
+    seen.flag = flag[BLOCK_INDEX];
+    if (is_fenced)
+        BLOCK_FENCE();
+    seen.number = data[BLOCK_INDEX];
+    return seen;
+}
+
+// Writer and reader run at the same time, if the device runs threads of a block at the same time.
+FUNCTION void pass_numbers(
+    GLOBAL volatile uint* data, GLOBAL volatile uint* flag, GLOBAL uint* report, uint rounds, int is_fenced)
+{
+    if (THREAD == WRITING_THREAD)
+        for (uint round = 1u; round <= rounds; round++) {
+            data[BLOCK_INDEX] = round;
+            if (is_fenced)
+                BLOCK_FENCE();
+            flag[BLOCK_INDEX] = round;
         }
-        if (THREAD == 32 && flag[BLOCK_INDEX] == (uint)round) {
-            BLOCK_FENCE();
-            if (data[BLOCK_INDEX] != (uint)round * 7u)
-                mistake_count++;
+    if (THREAD == READING_THREAD) {
+        uint looks_at_work = 0u, mistakes = 0u, last_flag = 0u;
+        for (uint looks = 0u; looks < MAX_LOOKS && last_flag < rounds; looks++) {
+            const PassedNumber seen = look(data, flag, is_fenced);
+            looks_at_work += seen.flag > 0u && seen.flag < rounds ? 1u : 0u;
+            mistakes += seen.number < seen.flag ? 1u : 0u;
+            last_flag = seen.flag;
+        }
+        report[2 * BLOCK_INDEX] = looks_at_work;
+        report[2 * BLOCK_INDEX + 1] = mistakes;
+    }
+}
+
+KERNEL(BLOCK_SIZE)
+pass_with_fences(GLOBAL volatile uint* data, GLOBAL volatile uint* flag, GLOBAL uint* report, uint rounds)
+{
+    pass_numbers(data, flag, report, rounds, 1);
+}
+
+KERNEL(BLOCK_SIZE)
+pass_without_fences(GLOBAL volatile uint* data, GLOBAL volatile uint* flag, GLOBAL uint* report, uint rounds)
+{
+    pass_numbers(data, flag, report, rounds, 0);
+}
+
+// The flag before the data: the order that a missing fence permits. Barriers let the reader look
+// between the two writes, so every device shows it in every round.
+KERNEL(BLOCK_SIZE)
+pass_in_wrong_order(GLOBAL volatile uint* data, GLOBAL volatile uint* flag, GLOBAL uint* report, uint rounds)
+{
+    uint mistakes = 0u;
+    for (uint round = 1u; round <= rounds; round++) {
+        if (THREAD == WRITING_THREAD)
+            flag[BLOCK_INDEX] = round;
+        BARRIER();
+        if (THREAD == READING_THREAD) {
+            const PassedNumber seen = look(data, flag, 1);
+            mistakes += seen.number < seen.flag ? 1u : 0u;
         }
         BARRIER();
+        if (THREAD == WRITING_THREAD)
+            data[BLOCK_INDEX] = round;
     }
-    if (THREAD == 32)
-        mistakes[BLOCK_INDEX] = mistake_count;
+    if (THREAD == READING_THREAD) {
+        report[2 * BLOCK_INDEX] = rounds;
+        report[2 * BLOCK_INDEX + 1] = mistakes;
+    }
+}
+
+#define TEXT_OF_TOKENS(...) #__VA_ARGS__
+#define TEXT_OF(...) TEXT_OF_TOKENS(__VA_ARGS__)
+
+// Number of characters of each fence: 0 if its macro is empty.
+KERNEL(1) fence_lengths(GLOBAL uint* lengths)
+{
+    lengths[0] = (uint)sizeof(TEXT_OF(BLOCK_FENCE())) - 1u;
+    lengths[1] = (uint)sizeof(TEXT_OF(DEVICE_FENCE())) - 1u;
+    lengths[2] = (uint)sizeof(TEXT_OF(SYSTEM_FENCE())) - 1u;
 }

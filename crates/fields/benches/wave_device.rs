@@ -12,7 +12,6 @@ use orrery_device::check::Check;
 use orrery_device::testing::compile_only_cuda;
 use orrery_device::{Backend, Device, DeviceError, DeviceKind};
 use orrery_fields::Scalar;
-use orrery_fields::wave::device::rungs::rungs;
 use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape, selftest};
 use orrery_fields::wave::{Medium, SpaceOrder, Velocity, WaveProblem, WaveState};
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid};
@@ -104,10 +103,6 @@ fn measure_all(device: &Device, grid: WaveGrid) -> Result<(), DeviceError> {
     let shape = WaveShape::of_medium(wave.medium());
     let default = *wave.strategy();
     println!("  default: {:.1} Gpoint/s", rate(&mut wave)?);
-    for rung in rungs(device, shape, default) {
-        wave.set_strategy(rung.strategy)?;
-        println!("  {:.1} Gpoint/s, rung: {}, {}", rate(&mut wave)?, rung.name, rung.strategy.name());
-    }
     let mut best = (0.0, default);
     for strategy in WaveDeviceStrategy::candidates(device, shape) {
         wave.set_strategy(strategy)?;
@@ -154,8 +149,7 @@ fn compile() -> Result<(), DeviceError> {
             let shape = WaveShape::of_medium(&medium);
             let default = WaveDeviceStrategy::default_for(device, shape);
             let mut wave = DeviceWave::new(device, medium, &state, default)?;
-            let rungs = rungs(device, shape, default).into_iter().map(|rung| rung.strategy);
-            for strategy in rungs.chain(WaveDeviceStrategy::candidates(device, shape)) {
+            for strategy in WaveDeviceStrategy::candidates(device, shape) {
                 wave.set_strategy(strategy)?;
                 wave.advance(1)?;
             }

@@ -5,6 +5,7 @@
 //! a pair, both without their signs.
 
 use orrery_model::Vec3s;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::fluid::FluidParticles;
 use rayon::prelude::*;
 
@@ -44,7 +45,7 @@ pub fn forces_with_bounds(
 
 fn bounded_force(particles: &FluidParticles, potential: &Potential, particle: usize) -> BoundedForce {
     let bounds = &particles.bounds;
-    let longest = bounds.lengths[..bounds.dimensions].iter().copied().fold(0.0, f64::max);
+    let longest = bounds.lengths[..bounds.dimensions].iter().copied().fold(0.0, max_or_nan);
     let resolution = longest * 2f64.powi(-f32::POSITION_BITS);
     let at = |k: usize| (particles.fractions(k), usize::from(particles.species[k]));
     let (own, species) = at(particle);

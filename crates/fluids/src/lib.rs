@@ -21,7 +21,6 @@ mod minimise;
 mod neighbours;
 pub mod potential;
 mod rank;
-pub mod rungs;
 pub mod sample;
 pub mod selftest;
 pub mod settings;

@@ -16,6 +16,7 @@
 //! particles are huge. Sums are taken in the order of the user, so results do not depend on
 //! threads, lists or the skin.
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::fluid::FluidParticles;
 
 use super::host::Motion;
@@ -103,8 +104,8 @@ impl Minimiser {
         let species = potential.species_count();
         let pairs = (0..species).flat_map(|a| (0..species).map(move |b| (a, b)));
         let pairs: Vec<_> = pairs.map(|(a, b)| potential.pair(a, b)).collect();
-        let length_unit = pairs.iter().map(|pair| pair.sigma).fold(0.0, f64::max);
-        let energy_unit = pairs.iter().map(|pair| pair.epsilon).fold(0.0, f64::max);
+        let length_unit = pairs.iter().map(|pair| pair.sigma).fold(0.0, max_or_nan);
+        let energy_unit = pairs.iter().map(|pair| pair.epsilon).fold(0.0, max_or_nan);
         // Species of different masses would need a step for the lightest one.
         let precision = settings.precision;
         let settings =

@@ -10,6 +10,7 @@
 
 use std::f64::consts::PI;
 
+use orrery_model::analysis::max_or_nan;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -98,17 +99,17 @@ impl Potential {
     /// Returns the largest cutoff of all pairs, `None` without truncation.
     pub fn largest_cutoff(&self) -> Option<f64> {
         (self.truncation != Truncation::None)
-            .then(|| self.pairs.iter().map(|pair| pair.cutoff).fold(0.0, f64::max))
+            .then(|| self.pairs.iter().map(|pair| pair.cutoff).fold(0.0, max_or_nan))
     }
 
     /// Returns the unit of length of the pair arithmetic: the largest σ.
     pub fn length_unit(&self) -> f64 {
-        self.pairs.iter().map(|pair| pair.sigma).fold(0.0, f64::max)
+        self.pairs.iter().map(|pair| pair.sigma).fold(0.0, max_or_nan)
     }
 
     /// Returns the largest ε. It is 0 for an ideal gas.
     pub fn largest_epsilon(&self) -> f64 {
-        self.pairs.iter().map(|pair| pair.epsilon).fold(0.0, f64::max)
+        self.pairs.iter().map(|pair| pair.epsilon).fold(0.0, max_or_nan)
     }
 
     /// Returns the unit of energy of the pair arithmetic: the largest ε, or 1 for an ideal gas.

@@ -1,6 +1,5 @@
 //! Checks of Lennard-Jones fluids on one device, for `orrery selftest` and the tests. The CPU is
-//! compared with brute force, devices with the CPU bit for bit, and rungs of the ladder with brute
-//! force in f64.
+//! compared with brute force in f64, and devices with the CPU bit for bit.
 
 use orrery_cluster::{Team, threads};
 use orrery_device::Device;
@@ -11,7 +10,6 @@ use orrery_model::ic::lattice::{Lattice, set_maxwell_velocities};
 use super::brute_force::{check_forces, forces_with_bounds};
 use super::ensemble::Ensemble;
 use super::potential::{Potential, Truncation};
-use super::rungs::{RungFluid, rungs};
 use super::sample::{
     MELT_CUTOFF, MELT_DENSITY, MELT_DT, MELT_TEMPERATURE, displaced_melt, melt, melt_settings,
 };
@@ -30,7 +28,6 @@ pub fn checks() -> Vec<Check> {
         check("all pairs equal those of the CPU", all_pairs),
         check("two species in a plane with a switch equal those of the CPU", switched_plane),
         check("several slabs equal the CPU", slabs),
-        check("every rung of the ladder equals brute force", every_rung),
     ]
 }
 
@@ -183,24 +180,14 @@ fn run_slabs(
     Ok(found.swap_remove(0).expect("the leader has a result"))
 }
 
-/// Computes the forces of every rung twice, because later calls must not depend on earlier ones.
-fn every_rung(device: &Device) -> Result<(), String> {
-    for n in SIZES {
-        let particles = displaced_melt(n);
-        let sample: Vec<usize> = (0..particles.len()).collect();
-        for rung in rungs() {
-            let potential = melt_settings().potential.damped(rung.variant.damping());
-            let expected = forces_with_bounds(&particles, &potential, &sample);
-            let run = || {
-                let mut fluid = RungFluid::new(device, rung.variant, &particles, MELT_CUTOFF)?;
-                fluid.compute_forces()?;
-                fluid.compute_forces()?;
-                fluid.forces()
-            };
-            let found = run().map_err(|error| error.to_string())?;
-            check_forces(&found, &sample, &expected)
-                .map_err(|message| format!("{}, {n} particles: {message}", rung.name))?;
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_device_passes_the_checks() {
+        for device in orrery_device::testing::test_devices() {
+            for check in super::checks() {
+                (check.run)(&device).unwrap_or_else(|message| panic!("{}: {message}", check.name));
+            }
         }
     }
-    Ok(())
 }

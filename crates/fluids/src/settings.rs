@@ -1,5 +1,6 @@
 //! Choices of a user, as plain data.
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +110,7 @@ impl FluidSettings {
 
     /// Returns the unit of sums of momenta.
     pub fn momentum_unit(&self) -> f64 {
-        let heaviest = self.mass.iter().copied().fold(0.0, f64::max);
+        let heaviest = self.mass.iter().copied().fold(0.0, max_or_nan);
         (heaviest * self.kinetic_unit()).sqrt()
     }
 
@@ -117,7 +118,7 @@ impl FluidSettings {
     /// way along each axis is at most the largest σ, or twice that with Langevin dynamics, which
     /// has drifts of half a step.
     pub fn largest_kinetic(potential: &Potential, mass: &[f64], dt: f64) -> f64 {
-        let heaviest = mass.iter().copied().fold(0.0, f64::max);
+        let heaviest = mass.iter().copied().fold(0.0, max_or_nan);
         let fastest = 2.0 * potential.length_unit() / dt;
         1.5 * heaviest * fastest * fastest
     }

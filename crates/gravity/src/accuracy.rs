@@ -90,7 +90,7 @@ impl ErrorBounds {
         };
         let extent = |column: &[f64]| {
             let (low, high) =
-                (column.iter().copied().reduce(f64::min), column.iter().copied().reduce(f64::max));
+                (column.iter().copied().reduce(f64::min), column.iter().copied().reduce(max_or_nan));
             high.unwrap_or(0.0) - low.unwrap_or(0.0)
         };
         let Vec3s { x, y, z } = problem.position;

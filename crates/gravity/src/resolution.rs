@@ -21,6 +21,7 @@
 //! longest axis have to be compared.
 
 use orrery_model::Vec3s;
+use orrery_model::analysis::max_or_nan;
 use rayon::prelude::*;
 
 /// Largest q without a warning: forces of nearest neighbours have errors of about 0.2%. Spheres and
@@ -136,7 +137,7 @@ fn bounds(position: &Vec3s) -> [[f64; 2]; 3] {
 
 /// Returns the error of the coordinates of a body at `x`, rounded to f32 relative to `centre`.
 fn coordinate_error(x: [f64; 3], centre: [f64; 3]) -> f64 {
-    let largest = (0..3).map(|k| (x[k] - centre[k]).abs()).fold(0.0, f64::max);
+    let largest = (0..3).map(|k| (x[k] - centre[k]).abs()).fold(0.0, max_or_nan);
     0.5 * f64::from(f32::EPSILON) * largest
 }
 

@@ -8,6 +8,7 @@
 use std::sync::{Barrier, OnceLock};
 use std::time::Instant;
 
+use orrery_model::analysis::max_or_nan;
 use orrery_simd::{
     AlignedVec, InstructionSet, MAX_LANES, SimdKernel, SingleVector, Vector, dispatch, sum_lanes,
 };
@@ -198,7 +199,7 @@ fn shortest_seconds<T>(prepare: impl Fn() -> T + Sync, work: impl Fn(&mut T) + S
         })
     });
     let slowest_thread =
-        |repeat: usize| times_of_threads.iter().map(|times| times[repeat]).fold(0.0, f64::max);
+        |repeat: usize| times_of_threads.iter().map(|times| times[repeat]).fold(0.0, max_or_nan);
     (0..REPEATS).map(slowest_thread).fold(f64::INFINITY, f64::min).max(1e-9)
 }
 

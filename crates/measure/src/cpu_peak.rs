@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use orrery_model::Precision;
+use orrery_model::analysis::max_or_nan;
 use orrery_simd::{InstructionSet, MAX_LANES, Real, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
@@ -127,5 +128,5 @@ pub fn flops_per_second(set: InstructionSet, precision: Precision) -> f64 {
             let (done, seconds) = measure_once(rounds);
             done / seconds
         })
-        .fold(0.0, f64::max)
+        .fold(0.0, max_or_nan)
 }

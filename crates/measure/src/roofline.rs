@@ -9,6 +9,7 @@ use orrery_device::{Device, DeviceError, DeviceList, ceiling};
 use orrery_draw::plot::{Axis, Plot, Series, Style};
 use orrery_formats::format_bytes;
 use orrery_model::Precision;
+use orrery_model::analysis::max_or_nan;
 use orrery_simd::InstructionSet;
 use serde::Serialize;
 
@@ -189,7 +190,7 @@ impl DeviceRoofs {
     /// Draws the roofs of all levels of the memory, with those of f32 and f64.
     pub fn plot(&self) -> Plot {
         let (low, high) = intensity_range(std::slice::from_ref(self));
-        let fastest = self.levels.iter().map(|level| level.bytes_per_s).fold(0.0, f64::max);
+        let fastest = self.levels.iter().map(|level| level.bytes_per_s).fold(0.0, max_or_nan);
         let mut series = Vec::new();
         if let Some(flops) = self.f32_flops.filter(|_| fastest > 0.0) {
             for level in &self.levels {

@@ -10,6 +10,8 @@
 //!
 //! In two dimensions all particles have the z fraction 0.
 
+use crate::analysis::max_or_nan;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -50,7 +52,7 @@ impl SimulationBox {
     /// Returns an open box around particles between `low` and `high`. All of them are in its middle
     /// half, with room to move.
     pub fn open(low: [f64; 3], high: [f64; 3], dimensions: usize) -> Self {
-        let widest = (0..dimensions).map(|axis| high[axis] - low[axis]).fold(0.0, f64::max);
+        let widest = (0..dimensions).map(|axis| high[axis] - low[axis]).fold(0.0, max_or_nan);
         // A power of two, so that doubling and most fractions are exact.
         let length = 2f64.powi((8.0 * widest).max(f64::MIN_POSITIVE).log2().ceil() as i32);
         let mut bounds = Self { origin: [0.0; 3], lengths: [length; 3], sides: BoxSides::Open, dimensions };

@@ -4,7 +4,6 @@
 use orrery_device::DeviceError;
 use orrery_fields::heat::cpu::CpuStrategy;
 use orrery_fields::heat::device::HeatDeviceStrategy;
-use orrery_fields::heat::device::rungs::{HeatVariant, PartTimes, RungHeat, rungs};
 use orrery_fields::heat::{Plate, reference};
 use orrery_measure::MeasureError;
 use orrery_measure::bench::heat::{bench_problem, bench_state, time_passes};
@@ -16,6 +15,7 @@ use super::{
     Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, Roofs, RungResult, ShownValue,
     TimedRuns, Work,
 };
+use crate::rungs::heat::{HeatPartTimes, HeatVariant, RungHeat, rungs};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "heat",
@@ -131,13 +131,13 @@ fn set_fixed_nodes(plate: &Plate<f32>, state: &mut [f32]) {
 
 /// Times the parts of an iteration: [`PARTS`]. A part that takes no time has no runs.
 fn time_parts(heat: &mut RungHeat, dt: f64, side: usize) -> Result<Vec<Option<TimedRuns>>, DeviceError> {
-    let total = |times: &PartTimes| times.update + times.range + times.transfer;
+    let total = |times: &HeatPartTimes| times.update + times.range + times.transfer;
     heat.iterate(dt)?;
     let repeats = repeat_count(total(&heat.iterate(dt)?.1));
     let iterations =
-        (0..repeats).map(|_| Ok(heat.iterate(dt)?.1)).collect::<Result<Vec<PartTimes>, DeviceError>>()?;
+        (0..repeats).map(|_| Ok(heat.iterate(dt)?.1)).collect::<Result<Vec<HeatPartTimes>, DeviceError>>()?;
     let steps = f64::from(heat.steps_per_iteration());
-    let runs_of = |part: &dyn Fn(&PartTimes) -> f64| {
+    let runs_of = |part: &dyn Fn(&HeatPartTimes) -> f64| {
         let seconds: Vec<f64> = iterations.iter().map(part).collect();
         let is_measured = seconds.iter().any(|seconds| *seconds > 0.0);
         is_measured.then(|| timed(side, steps, Times::from_seconds(seconds)))

@@ -11,8 +11,6 @@ use std::time::Instant;
 
 use orrery_device::Device;
 use orrery_fluids::brute_force::{BoundedForce, check_forces, forces_with_bounds};
-use orrery_fluids::rungs::serial::SerialFluid;
-use orrery_fluids::rungs::{FluidRung, RungFluid, TILE, rungs};
 use orrery_fluids::sample::{MELT_CUTOFF, MELT_DENSITY, displaced_melt, melt, melt_settings};
 use orrery_fluids::settings::{FluidSettings, PairSearch};
 use orrery_fluids::{FluidStrategy, HostFluid};
@@ -29,6 +27,8 @@ use super::{
     Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, ReferenceTable, Roofs, RungResult, TimedRuns,
     Work,
 };
+use crate::rungs::fluids::serial::SerialFluid;
+use crate::rungs::fluids::{FluidRung, RungFluid, TILE, rungs};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "lj",

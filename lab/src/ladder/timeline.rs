@@ -1,5 +1,6 @@
 //! Time lines: intervals of host calls and device work on a common clock, as a text chart.
 
+use orrery_model::analysis::max_or_nan;
 use serde::Serialize;
 
 use orrery_measure::format::{format_seconds, truncate_text};
@@ -45,7 +46,7 @@ impl Timeline {
     pub(super) fn lines(&self) -> Vec<String> {
         let spans = || self.lanes.iter().flat_map(|lane| &lane.spans);
         let first = spans().map(|span| span.start).fold(f64::INFINITY, f64::min);
-        let last = spans().map(|span| span.end).fold(f64::NEG_INFINITY, f64::max);
+        let last = spans().map(|span| span.end).fold(f64::NEG_INFINITY, max_or_nan);
         if last.is_nan() || last <= first {
             return Vec::new();
         }

@@ -3,7 +3,6 @@
 
 use orrery_device::{Device, DeviceError, Resources};
 use orrery_fields::wave::cpu::WaveCpuStrategy;
-use orrery_fields::wave::device::rungs::{WaveRung, rungs};
 use orrery_fields::wave::device::{DeviceWave, WaveShape};
 use orrery_fields::wave::{HostWave, SpaceOrder, reference};
 use orrery_measure::MeasureError;
@@ -18,6 +17,7 @@ use super::{
     Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, ReferenceTable, Roofs, RungResult,
     ShownValue, TimedRuns, Work,
 };
+use crate::rungs::wave::{WaveRung, rungs};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "wave",
@@ -140,11 +140,7 @@ struct TimedRung {
 impl TimedRung {
     /// Returns the note of the rung for order 8, and that for order 2 if it differs.
     fn note(&self, second: &Self) -> String {
-        let of_order = |timed: &Self| match timed.rung.note {
-            "" => timed.rung.strategy.name(),
-            note => note.to_owned(),
-        };
-        match [of_order(self), of_order(second)] {
+        match [self.rung.description(), second.rung.description()] {
             [eighth, second] if eighth == second => eighth,
             [eighth, second] => format!("{eighth}; order 2: {second}"),
         }
@@ -167,7 +163,7 @@ fn time_rungs(
     let mut timed_rungs = Vec::new();
     for rung in rungs(device, shape, production) {
         (request.progress)(&format!("{}, order {}", rung.name, order.number()));
-        wave.set_strategy(rung.strategy)?;
+        rung.select(&mut wave)?;
         let runs = timed(workload, time_steps(&mut wave, None)?);
         timed_rungs.push(TimedRung { rung, runs, resources: wave.kernel().resources() });
     }

@@ -6,10 +6,8 @@ use orrery_cluster::{Team, threads};
 use orrery_device::Device;
 use orrery_device::testing::compile_only_cuda;
 use orrery_fields::Scalar;
-use orrery_fields::heat::device::rungs::{RungHeat, rungs as heat_rungs};
 use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem, Plate, PlateFields};
-use orrery_fields::wave::device::rungs::rungs as wave_rungs;
 use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use orrery_fields::wave::{
     GridPlane, Medium, SpaceOrder, StoredWave, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveProblem,
@@ -20,6 +18,8 @@ use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
 
 use super::{TestResult, check_kernels};
+use crate::rungs::heat::{RungHeat, rungs as heat_rungs};
+use crate::rungs::wave::rungs as wave_rungs;
 
 /// Compiles the solvers of heat and waves that runs use.
 pub fn compile_defaults(device: &Device) -> TestResult {
@@ -130,7 +130,7 @@ fn compile_shared_wave(device: &Device) -> Result<(), WaveError> {
 fn compile_wave<R: Scalar>(
     device: &Device,
     medium: Medium<R>,
-    others: impl FnOnce(WaveShape, WaveDeviceStrategy) -> Vec<WaveDeviceStrategy>,
+    others: impl FnOnce(WaveShape) -> Vec<WaveDeviceStrategy>,
 ) -> TestResult {
     let (shape, state) = (WaveShape::of_medium(&medium), WaveState::at_rest(&medium));
     let default = WaveDeviceStrategy::default_for(device, shape);
@@ -144,8 +144,20 @@ fn compile_wave<R: Scalar>(
     let weights = PixelWeights::new(&grid, &Boundaries::uniform(Boundary::INSULATED), (20, 20));
     wave.pixel_means(StoredWave::State, plane, &weights)?;
     wave.plane(StoredWave::State, plane)?;
-    for strategy in others(shape, default) {
+    for strategy in others(shape) {
         wave.set_strategy(strategy)?;
+        wave.advance(1)?;
+    }
+    Ok(())
+}
+
+/// Compiles the kernels of the rungs of the ladder.
+fn compile_wave_rungs<R: Scalar>(device: &Device, medium: Medium<R>) -> TestResult {
+    let (shape, state) = (WaveShape::of_medium(&medium), WaveState::at_rest(&medium));
+    let default = WaveDeviceStrategy::default_for(device, shape);
+    let mut wave = DeviceWave::new(device, medium, &state, default)?;
+    for rung in wave_rungs(device, shape, default) {
+        rung.select(&mut wave)?;
         wave.advance(1)?;
     }
     Ok(())
@@ -154,7 +166,7 @@ fn compile_wave<R: Scalar>(
 /// Compiles the wave solver that runs use, for one order.
 fn compile_default_wave<R: Scalar>(device: &Device, order: SpaceOrder, is_variable: bool) -> TestResult {
     for dimensions in [2, 3] {
-        compile_wave(device, wave_medium::<R>(dimensions, order, is_variable), |_, _| Vec::new())?;
+        compile_wave(device, wave_medium::<R>(dimensions, order, is_variable), |_| Vec::new())?;
     }
     Ok(())
 }
@@ -202,9 +214,8 @@ fn wave_strategies_compile_for_hopper() {
         compile_default_wave::<f64>(device, order, true).unwrap();
     }
     // The number of planes per chunk does not change the code.
-    let others = |shape, default| {
+    let others = |shape| {
         let mut strategies = WaveDeviceStrategy::candidates(device, shape);
-        strategies.extend(wave_rungs(device, shape, default).iter().map(|rung| rung.strategy));
         let mut known = HashSet::new();
         strategies.retain(|strategy| known.insert(WaveDeviceStrategy { planes_per_chunk: 1, ..*strategy }));
         strategies
@@ -212,8 +223,10 @@ fn wave_strategies_compile_for_hopper() {
     for dimensions in [2, 3] {
         for order in [SpaceOrder::Second, SpaceOrder::Eighth] {
             compile_wave(device, wave_medium::<f32>(dimensions, order, true), others).unwrap();
+            compile_wave_rungs(device, wave_medium::<f32>(dimensions, order, true)).unwrap();
         }
         compile_wave(device, wave_medium::<f64>(dimensions, SpaceOrder::Eighth, true), others).unwrap();
+        compile_wave_rungs(device, wave_medium::<f64>(dimensions, SpaceOrder::Eighth, true)).unwrap();
     }
     compile_shared_wave(device).unwrap();
     check_kernels(&cuda, 250);

@@ -1,10 +1,10 @@
 //! Compiles the rungs of the Lennard-Jones ladder.
 
 use orrery_device::testing::compile_only_cuda;
-use orrery_fluids::rungs::{RungFluid, rungs};
 use orrery_fluids::sample::{MELT_CUTOFF, displaced_melt};
 
 use super::check_kernels;
+use crate::rungs::fluids::{RungFluid, rungs};
 
 #[test]
 fn fluid_rungs_compile_for_hopper() {

@@ -2,16 +2,16 @@
 //! tuner.
 
 use orrery_device::{Device, DeviceError};
+use orrery_measure::bench::primitives::{
+    CheckedTimes, PrimitiveCase, PrimitiveWork, PrimitivesBench, first_difference, is_gpu, random_elements,
+    small_whole_number,
+};
 use rayon::prelude::*;
 
 use super::histogram::{self, BYTE_BINS, Histogram, HistogramStrategy};
 use super::label::{Connectivity, Label, LabelStrategy, MaskShape, RunTiles, label_on_cpu, label_reference};
 use super::matmul::{Matmul, MatmulStrategy, Product, matmul_on_cpu};
 use super::transpose::{MatrixShape, Transpose, TransposeStrategy, transpose_on_cpu};
-use orrery_measure::bench::primitives::{
-    CheckedTimes, PrimitiveCase, PrimitiveWork, PrimitivesBench, first_difference, is_gpu, random_elements,
-    small_whole_number,
-};
 #[cfg(test)]
 use orrery_measure::tuning::{PrimitiveEntry, Tuning};
 

@@ -3,9 +3,10 @@
 //! The check is part of `cargo xtask test`. It rejects names and phrases that this code base once used
 //! in place of common terms (the table in CONTRIBUTING.md says what to write), comments that start with
 //! "What", and comment lines longer than [`MAX_COMMENT_COLUMNS`]. It also finds test files that are part
-//! of no test program.
+//! of no test program, and maxima that drop NaN.
 
 mod figures;
+mod maxima;
 mod source;
 
 use std::path::Path;
@@ -176,6 +177,9 @@ fn violations_in(name: &str, text: &str) -> Vec<String> {
     if is_source {
         for comment in source::comments(text).iter().filter(|c| c.text.starts_with("What ")) {
             found.push(format!("{name}:{}: a comment that starts with 'What'", comment.line));
+        }
+        for line in maxima::dropping_nan(name, text) {
+            found.push(format!("{name}:{line}: a maximum that drops NaN; use analysis::max_or_nan"));
         }
     }
     found

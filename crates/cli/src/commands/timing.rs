@@ -2,6 +2,7 @@
 
 use orrery_engine::run::{RankTimes, Summary, WorkerTimes};
 use orrery_measure::format::format_seconds;
+use orrery_model::analysis::max_or_nan;
 use serde_json::{Value, json};
 
 use crate::print::print_line;
@@ -62,7 +63,7 @@ fn print_rank_times(ranks: &[RankTimes]) {
         let of_columns = |value: &dyn Fn(usize) -> f64| [0, 1, 2].map(value);
         row("smallest".to_owned(), of_columns(&|k| column(k).fold(f64::INFINITY, f64::min)));
         row("mean".to_owned(), of_columns(&|k| column(k).sum::<f64>() / ranks.len() as f64));
-        row("largest".to_owned(), of_columns(&|k| column(k).fold(0.0, f64::max)));
+        row("largest".to_owned(), of_columns(&|k| column(k).fold(0.0, max_or_nan)));
     }
     print_line!("imbalance          {:>12.2}   largest computation / mean", imbalance(ranks));
 }
@@ -71,7 +72,7 @@ fn print_rank_times(ranks: &[RankTimes]) {
 fn imbalance(ranks: &[RankTimes]) -> f64 {
     let seconds = || ranks.iter().map(|times| times.computation.as_secs_f64());
     let mean = seconds().sum::<f64>() / ranks.len().max(1) as f64;
-    seconds().fold(0.0, f64::max) / mean.max(1e-9)
+    seconds().fold(0.0, max_or_nan) / mean.max(1e-9)
 }
 
 fn rank_json(times: &RankTimes) -> Value {

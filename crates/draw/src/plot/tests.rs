@@ -1,6 +1,7 @@
 //! Well-formed SVG, degenerate input, and agreement of SVG and image.
 
 use orrery_formats::Seismogram;
+use orrery_model::analysis::max_or_nan;
 
 use super::*;
 
@@ -172,7 +173,7 @@ fn traces_are_at_their_offset_and_time() {
         let last = svg.rsplit("<polygon points=\"").next().unwrap().split('"').next().unwrap().to_owned();
         let x = |point: &str| point.split(',').next().unwrap().parse::<f64>().unwrap();
         let base = x(last.split(' ').next().unwrap());
-        last.split(' ').map(x).fold(0.0, |most: f64, x| most.max(x - base))
+        last.split(' ').map(|point| x(point) - base).fold(0.0, max_or_nan)
     };
     assert!(lobes(&shot) > 50.0 && lobes(&negative) == 0.0, "{} {}", lobes(&shot), lobes(&negative));
 }

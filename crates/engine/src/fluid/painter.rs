@@ -11,6 +11,7 @@ use orrery_draw::picture::{
 };
 use orrery_fluids::structure::neighbour_counts;
 use orrery_formats::{Fault, IoError};
+use orrery_model::analysis::max_or_nan;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_model::{Units, short_number};
@@ -209,7 +210,7 @@ impl FluidDrawing {
                 self.particles.velocity.iter().map(|v| of_value(speed(v), self.top_speed)).collect()
             }
             FluidColour::Density => {
-                let sigma = self.species.iter().map(|species| species.0).fold(0.0, f64::max);
+                let sigma = self.species.iter().map(|species| species.0).fold(0.0, max_or_nan);
                 let bounds = &self.particles.bounds;
                 let shortest =
                     bounds.lengths[..bounds.dimensions].iter().copied().fold(f64::INFINITY, f64::min);

@@ -3,6 +3,7 @@
 use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_fields::heat::FieldMeasures;
 use orrery_model::Units;
+use orrery_model::analysis::max_or_nan;
 use serde_json::{Value, json};
 
 use super::PLOT;
@@ -135,7 +136,7 @@ fn balance_error(total_heat_capacity: f64, first: &Row, last: &Row) -> f64 {
     let [a, b] = [first, last].map(HeatMeasures::from_row);
     let gained = (a.fluxes.iter().sum::<f64>() + a.sources) * (last.time - first.time);
     let difference = b.heat - a.heat - gained;
-    let largest = [a.min, a.max, b.min, b.max].iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+    let largest = [a.min, a.max, b.min, b.max].into_iter().map(f64::abs).fold(0.0, max_or_nan);
     if difference == 0.0 { 0.0 } else { difference / (total_heat_capacity * largest) }
 }
 

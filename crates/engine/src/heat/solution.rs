@@ -12,6 +12,7 @@ use std::f64::consts::PI;
 
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem};
 use orrery_gravity::settings::StepChoice;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::grid::{Boundary, Edge, Grid, InitialField};
 use rayon::prelude::*;
 
@@ -84,9 +85,9 @@ impl SineSolution {
         let largest = |amplitude: f64| {
             let of_row = |(j, row): (usize, &[R])| {
                 let difference = |(&u, sine): (&R, &f64)| (u.into() - amplitude * y[j] * sine).abs();
-                row.iter().zip(&x).map(difference).fold(0.0, f64::max)
+                row.iter().zip(&x).map(difference).fold(0.0, max_or_nan)
             };
-            values.par_chunks(grid.nx).enumerate().map(of_row).reduce(|| 0.0, f64::max)
+            values.par_chunks(grid.nx).enumerate().map(of_row).reduce(|| 0.0, max_or_nan)
         };
         vec![
             SolutionError { solution: "analytic", max: largest(analytic) },
@@ -103,5 +104,33 @@ impl SineSolution {
         // `powf` has the sign wrong for a negative factor of an odd number of steps.
         let sign = if factor < 0.0 && full % 2 == 1 { -1.0 } else { 1.0 };
         sign * factor.abs().powf(full as f64) * last_factor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With a maximum that drops NaN, a field of NaN would have the error 0.
+    #[test]
+    fn errors_of_a_field_with_nan_are_nan() {
+        let grid = Grid { nx: 5, ny: 4, hx: 0.25, hy: 1.0 / 3.0 };
+        let solution = SineSolution {
+            mode: [1, 1],
+            amplitude: 2.0,
+            start: 0.0,
+            dt: 0.01,
+            rate: 1.0,
+            discrete_rate: 1.0,
+        };
+        let now = Stamp { step: 1, time: 0.01 };
+        let errors = |values: &[f64]| solution.errors(&grid, values, now).into_iter().map(|error| error.max);
+        assert!(errors(&[0.0; 20]).all(|max| max > 0.0));
+        assert!(errors(&[f64::NAN; 20]).all(f64::is_nan));
+        for node in [0, 7, 19] {
+            let mut values = [0.0; 20];
+            values[node] = f64::NAN;
+            assert!(errors(&values).all(f64::is_nan), "NaN in node {node}");
+        }
     }
 }

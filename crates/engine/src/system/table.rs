@@ -3,6 +3,7 @@
 use orrery_draw::plot::Plot;
 use orrery_gravity::settings::StepChoice;
 use orrery_model::Units;
+use orrery_model::analysis::max_or_nan;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;
@@ -162,7 +163,7 @@ impl Schema {
 
 /// Returns the largest absolute time of the rows.
 pub fn largest_time(rows: &[Row]) -> f64 {
-    rows.iter().fold(0.0, |largest, row| row.time.abs().max(largest))
+    rows.iter().map(|row| row.time.abs()).fold(0.0, max_or_nan)
 }
 
 /// Returns the header of a column of a CSV file: its name and in brackets its unit, which may be

@@ -12,6 +12,7 @@
 //! It depends on the problem and the initial state only, so it is the same for any number of ranks.
 
 use orrery_model::Precision;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::grid::{Boundary, Edge};
 use rayon::prelude::*;
 
@@ -29,7 +30,7 @@ pub(super) fn base_temperature(problem: &HeatProblem, initial: &[f64]) -> f64 {
         return 0.0;
     }
     let fixed = fixed_range(problem);
-    let largest = initial.par_iter().map(|u| u.abs()).reduce(|| 0.0, f64::max);
+    let largest = initial.par_iter().map(|u| u.abs()).reduce(|| 0.0, max_or_nan);
     let largest = fixed.map_or(largest, |[low, high]| largest.max(low.abs()).max(high.abs()));
     if largest > LARGEST {
         return 0.0;

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use orrery_model::Precision;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::grid::{Boundaries, Boundary, Edge, Grid};
 use rayon::prelude::*;
 
@@ -272,9 +273,9 @@ impl HeatProblem {
                     + (face(south * nx + i) + face(north * nx + i)) * y_weight;
                 flux / self.heat_capacity.at(node)
             };
-            columns.clone().map(rate).fold(0.0, f64::max)
+            columns.clone().map(rate).fold(0.0, max_or_nan)
         };
-        self.boundaries.free_rows(&self.grid).into_par_iter().map(largest_of_row).reduce(|| 0.0, f64::max)
+        self.boundaries.free_rows(&self.grid).into_par_iter().map(largest_of_row).reduce(|| 0.0, max_or_nan)
     }
 
     /// Returns the columns of the west and east neighbours of column `i`. Beyond an edge with a

@@ -15,6 +15,7 @@
 
 use std::f64::consts::PI;
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::Wavelet;
 
 use super::spectrum::{Line, spectrum};
@@ -158,7 +159,7 @@ fn longest_path(problem: &WaveProblem, source: &WaveSource) -> f64 {
     });
     match problem.receivers() {
         [] => distance(&far),
-        receivers => receivers.iter().map(distance).fold(0.0, f64::max),
+        receivers => receivers.iter().map(distance).fold(0.0, max_or_nan),
     }
 }
 

@@ -14,6 +14,7 @@
 //!
 //! E belongs to the time halfway between the two levels. Absorbing layers make it smaller.
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::{SideCondition, WaveGrid};
 use orrery_simd::{InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
@@ -72,11 +73,6 @@ pub(super) fn slab_largest<R: Scalar>(slab: &Slab<R>) -> f64 {
 /// Returns the largest absolute value, or NaN if a value is NaN.
 pub(super) fn largest<R: Scalar>(values: &[R]) -> f64 {
     values.iter().map(|u| u.to_f64().abs()).fold(0.0, max_or_nan)
-}
-
-/// Returns the larger number, or NaN if one is NaN.
-pub(super) fn max_or_nan(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
 /// Returns 1/2 for a node on a rigid side, and 1 elsewhere.

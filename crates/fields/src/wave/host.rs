@@ -6,13 +6,14 @@
 use std::ops::Range;
 
 use orrery_cluster::ClusterError;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::{Side, Sides, WaveGrid};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::cpu::WaveCpuStrategy;
 use super::energy::{
-    NO_ENERGY, WaveMeasures, added_energies, energy_scale, largest, max_or_nan, row_energies, slab_largest,
+    NO_ENERGY, WaveMeasures, added_energies, energy_scale, largest, row_energies, slab_largest,
 };
 use super::layer::slice_count;
 use super::layer_pass::stored_values;

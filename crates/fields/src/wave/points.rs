@@ -250,6 +250,7 @@ fn bessel_i0(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use orrery_model::analysis::max_or_nan;
     use orrery_model::wave::AbsorbingLayer;
 
     use super::*;
@@ -283,7 +284,7 @@ mod tests {
                 for phase in 0..8 {
                     let wave = |x: f64| (2.0 * PI * x / points + 0.7 * f64::from(phase)).cos();
                     let found: f64 = weights.iter().map(|&(node, weight)| weight * wave(node as f64)).sum();
-                    largest = largest.max((found - wave(position)).abs());
+                    largest = max_or_nan(largest, (found - wave(position)).abs());
                 }
             }
             largest

@@ -1,6 +1,7 @@
 //! A wave problem and its checks.
 
 use orrery_model::Precision;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::{AXIS_NAMES, Sides, VelocityModel, WaveGrid, Wavelet};
 use rayon::prelude::*;
 
@@ -196,7 +197,7 @@ fn check_velocity(grid: &WaveGrid, velocity: &Velocity) -> Result<[f64; 2], Wave
                 return Err(WaveError::NodeVelocity { value: values[index], node: grid.node(index) });
             }
             let min = values.par_iter().copied().reduce(|| f64::INFINITY, f64::min);
-            Ok([min, values.par_iter().copied().reduce(|| 0.0, f64::max)])
+            Ok([min, values.par_iter().copied().reduce(|| 0.0, max_or_nan)])
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::Wavelet;
 
 /// A frequency of a spectrum.
@@ -49,7 +50,7 @@ fn sampled_spectrum(interval: f64, values: &[f64]) -> Option<(Vec<Line>, f64)> {
     let count = (values.len().saturating_sub(1) / half).max(1);
     let stride = count.div_ceil(MOST_SEGMENTS);
     let is_long = values.len() > SEGMENT;
-    let largest = values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    let largest = values.iter().map(|value| value.abs()).fold(0.0, max_or_nan);
     let mut powers = vec![0.0; bins];
     for segment in (0..count).step_by(stride) {
         let part = &values[segment * half..values.len().min(segment * half + SEGMENT)];

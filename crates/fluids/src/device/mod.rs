@@ -16,6 +16,7 @@ pub use strategy::FluidStrategy;
 
 use orrery_cluster::{ClusterError, LinkError};
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Pinned, kernel_source};
+use orrery_model::analysis::max_or_nan;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
 use thiserror::Error;
@@ -269,7 +270,7 @@ impl DeviceFluid {
         if ranks == 1 || !settings.uses_lists(n, bounds) {
             return all;
         }
-        let longest = bounds.lengths.iter().copied().fold(0.0, f64::max);
+        let longest = bounds.lengths.iter().copied().fold(0.0, max_or_nan);
         let share = 1.0 / ranks as f64 + 2.0 * settings.list_radius() / longest;
         // Sides have room for particles that arrive. Messages are small.
         (all as f64 * (1.25 * share).min(1.5)) as u64

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use super::header::{BinaryHeader, ORDER_MARK, TraceHeader, binary, trace};
 use super::text::textual_header;
+use orrery_model::analysis::max_or_nan;
+
 use crate::error::{Fault, IoError};
 use crate::seismogram::Seismogram;
 use crate::storage::replace_file;
@@ -223,7 +225,7 @@ fn stored(value: f64, scalar: i16) -> i32 {
 /// Returns the first scalar with which all values are whole numbers up to `max`. Otherwise returns
 /// the one with the most digits whose numbers do not exceed `max`.
 fn choose_scalar(name: &str, values: impl Iterator<Item = f64> + Clone, max: i32) -> Result<i16, Fault> {
-    let largest = values.clone().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    let largest = values.clone().map(f64::abs).fold(0.0, max_or_nan);
     let fits = |factor: f64| (largest * factor).round() <= f64::from(max);
     let mut best = None;
     for scalar in SCALARS {

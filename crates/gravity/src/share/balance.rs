@@ -59,6 +59,8 @@ impl Balance {
 
 #[cfg(test)]
 mod tests {
+    use orrery_model::analysis::max_or_nan;
+
     use super::*;
 
     /// Seconds of each part if the work at fraction f is the integral `work_below(f)`.
@@ -83,7 +85,7 @@ mod tests {
             let seconds = seconds_of(balance.fractions(parts), work);
             let mean = work(1.0) / parts as f64;
             // Half of the remaining error of the density is left after each step.
-            let largest = seconds.iter().fold(0.0, |largest: f64, &s| largest.max(s));
+            let largest = seconds.iter().copied().fold(0.0, max_or_nan);
             assert!(largest < 1.01 * mean, "{parts} parts: {seconds:?}");
         }
     }

@@ -3,6 +3,7 @@
 //! In such a frame f32 neither overflows (for example with lengths in metres) nor loses the digits
 //! of small differences.
 
+use orrery_model::analysis::max_or_nan;
 use orrery_model::{Precision, Vec3s};
 use orrery_simd::Real;
 use rayon::prelude::*;
@@ -39,7 +40,7 @@ impl Scaling {
         let centre = cube.corner.map(|c| c + 0.5 * cube.side);
         // A scaled coordinate is at most 2 from the centre of its frame. The frame of f64 is not
         // shifted: there it is at most that of the far corner.
-        let reach = cube.corner.iter().fold(0.0, |r: f64, c| r.max((c + cube.side).abs().max(c.abs())));
+        let reach = cube.corner.iter().map(|c| (c + cube.side).abs().max(c.abs())).fold(0.0, max_or_nan);
         Self { length, mass: 1.0 / power_of_two(total_mass), centre, outside: 8.0 + 2.0 * reach * length }
     }
 

@@ -17,6 +17,7 @@
 use std::ops::Range;
 
 use orrery_model::Vec3s;
+use orrery_model::analysis::max_or_nan;
 use orrery_simd::Vector;
 
 use crate::tree::Group;
@@ -58,7 +59,7 @@ pub struct DividedSources {
 impl TargetBox {
     /// Returns the box of a group.
     pub fn new(group: &Group) -> Self {
-        let margin = NEAR_MARGIN * group.half.iter().fold(0.0, |largest: f64, half| largest.max(*half));
+        let margin = NEAR_MARGIN * group.half.into_iter().fold(0.0, max_or_nan);
         Self { centre: group.centre, half: group.half, margin }
     }
 
@@ -208,14 +209,14 @@ mod tests {
                     (sources.near.ranges.clone(), sources.far.ranges.clone())
                 );
             }
-            let margin = NEAR_MARGIN * own.half.iter().fold(0.0, |largest: f64, half| largest.max(*half));
+            let margin = NEAR_MARGIN * own.half.into_iter().fold(0.0, max_or_nan);
             let mut found = vec![0; 3000];
             for (part, is_near) in [(&sources.near, true), (&sources.far, false)] {
                 for body in part.ranges.iter().flat_map(Clone::clone) {
                     found[body] += 1;
                     let x = tree.position.get(body);
                     let outside = [0, 1, 2].map(|k| ((x[k] - own.centre[k]).abs() - own.half[k]).max(0.0));
-                    let distance = outside.into_iter().fold(0.0, f64::max);
+                    let distance = outside.into_iter().fold(0.0, max_or_nan);
                     assert!(is_near || distance > margin, "{distance} of {margin}");
                     near_bodies += usize::from(is_near);
                     bodies_within += usize::from(distance <= margin);

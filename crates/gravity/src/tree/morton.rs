@@ -6,6 +6,7 @@
 use rayon::prelude::*;
 
 use orrery_model::Vec3s;
+use orrery_model::analysis::max_or_nan;
 
 /// Bits per coordinate. A key has three times as many, 63.
 pub const COORDINATE_BITS: u32 = 21;
@@ -62,7 +63,7 @@ impl Cube {
             || [EMPTY_EXTENT; 3],
             |a, b| std::array::from_fn(|axis| (a[axis].0.min(b[axis].0), a[axis].1.max(b[axis].1))),
         );
-        let side = [x, y, z].iter().fold(0.0, |side: f64, (low, high)| side.max(high - low));
+        let side = [x, y, z].iter().map(|(low, high)| high - low).fold(0.0, max_or_nan);
         Self { corner: [x.0, y.0, z.0], side: if side > 0.0 { side } else { 1.0 } }
     }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use orrery_model::Vec3s;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::rng::Draws;
 use proptest::prelude::*;
 
@@ -86,7 +87,7 @@ fn check_moments(tree: &Octree, c: usize, side: f64) {
     let mass: f64 = tree.mass[cell.bodies()].iter().sum();
     let tolerance = 1e-15 * (cell.len() as f64 + 16.0);
     assert!((found.mass - mass).abs() <= tolerance * mass);
-    let coordinates = tree.cube.corner.iter().fold(tree.cube.side, |m, c| m.max(c.abs()));
+    let coordinates = tree.cube.corner.iter().map(|c| c.abs()).fold(tree.cube.side, max_or_nan);
     for axis in 0..3 {
         let sum: f64 =
             cell.bodies().map(|i| tree.mass[i] * (tree.position.get(i)[axis] - found.centre[axis])).sum();

@@ -13,6 +13,7 @@
 //! c and r are straight lines through the times of one rank. The work w is n, except for the walk
 //! of a tree, where it is n log2 n.
 
+use orrery_model::analysis::max_or_nan;
 use serde::Serialize;
 
 /// A straight line.
@@ -61,9 +62,7 @@ impl Line {
     /// Returns the largest relative deviation from the points. NaN of a point is returned.
     pub fn largest_deviation(&self, points: &[(f64, f64)]) -> f64 {
         let deviations = points.iter().map(|&(x, y)| (self.at(x) / y - 1.0).abs());
-        deviations.fold(0.0, |largest: f64, deviation| {
-            if deviation.is_nan() || largest.is_nan() { f64::NAN } else { largest.max(deviation) }
-        })
+        deviations.fold(0.0, max_or_nan)
     }
 }
 

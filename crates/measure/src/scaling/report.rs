@@ -1,6 +1,7 @@
 //! Tables, plots and JSON of scaling.
 
 use orrery_draw::plot::{Axis, Plot, Series, Style};
+use orrery_model::analysis::max_or_nan;
 use serde_json::{Value, json};
 
 use super::model::{Link, Messages, Prediction};
@@ -217,9 +218,7 @@ fn check_line(study: &ScalingStudy) -> String {
 /// makes it NaN.
 pub(super) fn largest_deviation(study: &ScalingStudy) -> f64 {
     let steps = study.strong().chain(study.weak()).filter(|step| step.ranks > 1);
-    steps.map(|step| step.deviation().abs()).fold(0.0, |largest: f64, deviation| {
-        if deviation.is_nan() || largest.is_nan() { f64::NAN } else { largest.max(deviation) }
-    })
+    steps.map(|step| step.deviation().abs()).fold(0.0, max_or_nan)
 }
 
 /// Returns the predictions of strong and weak scaling for many ranks.

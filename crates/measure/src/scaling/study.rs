@@ -1,6 +1,7 @@
 //! The measurements of one physics, and the model that follows from them.
 
 use orrery_cluster::RankTimes;
+use orrery_model::analysis::max_or_nan;
 use serde::Serialize;
 
 use super::model::{Line, Link, Messages, StepModel, fit_serial_fraction};
@@ -308,9 +309,7 @@ impl<'a> Measurement<'a> {
 /// Returns the largest relative deviation of the model from the times of one rank.
 fn deviation_of(model: &StepModel, times: &[(f64, f64)]) -> f64 {
     let deviations = times.iter().map(|&(size, secs)| (model.computation_secs(size, 1) / secs - 1.0).abs());
-    deviations.fold(0.0, |largest: f64, deviation| {
-        if deviation.is_nan() || largest.is_nan() { f64::NAN } else { largest.max(deviation) }
-    })
+    deviations.fold(0.0, max_or_nan)
 }
 
 /// Returns the shares of computation, communication and waiting in the times of all ranks, and the
@@ -324,6 +323,6 @@ pub(super) fn shares_of(times: &[RankTimes]) -> ([f64; 3], f64) {
     if all <= 0.0 {
         return ([1.0, 0.0, 0.0], 1.0);
     }
-    let most = times.iter().map(|times| times.computation.as_secs_f64()).fold(0.0, f64::max);
+    let most = times.iter().map(|times| times.computation.as_secs_f64()).fold(0.0, max_or_nan);
     (parts.map(|part| part / all), most * times.len() as f64 / parts[0].max(f64::MIN_POSITIVE))
 }

@@ -10,6 +10,7 @@
 use super::momentum::centre_of_mass;
 use super::sum::{CompensatedSum, compensated_sum, compensated_vector_sum};
 use crate::Particles;
+use crate::analysis::max_or_nan;
 
 /// Radius of each sphere relative to the previous one.
 const SHRINK_FACTOR: f64 = 0.9;
@@ -61,7 +62,7 @@ pub fn lagrangian_radii(bodies: &Particles, centre: [f64; 3], fractions: &[f64])
 /// mass.
 pub fn shrinking_sphere_centre(bodies: &Particles) -> [f64; 3] {
     let mut centre = centre_of_mass(bodies);
-    let mut radius = bodies.position.iter().map(|position| distance(position, centre)).fold(0.0, f64::max);
+    let mut radius = bodies.position.iter().map(|position| distance(position, centre)).fold(0.0, max_or_nan);
     let min_count = (bodies.len() / 20).clamp(MIN_LAST_SPHERE, MAX_LAST_SPHERE);
     while radius > 0.0 {
         radius *= SHRINK_FACTOR;

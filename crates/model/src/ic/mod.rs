@@ -200,7 +200,7 @@ fn move_to_rest_frame_by_distant_bodies(bodies: &mut Particles) {
 #[cfg(test)]
 mod testing {
     use super::*;
-    use crate::analysis::{kinetic_energy, potential_energy_direct};
+    use crate::analysis::{kinetic_energy, max_or_nan, potential_energy_direct};
 
     /// FNV-1a hash of the bits of positions, velocities and masses.
     pub fn hash_bits(bodies: &Particles) -> u64 {
@@ -226,7 +226,7 @@ mod testing {
     pub fn assert_well_formed(bodies: &Particles) {
         bodies.validate().unwrap();
         assert!(bodies.id.iter().enumerate().all(|(i, &id)| i as u64 == id));
-        let size = |column: &[f64]| column.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        let size = |column: &[f64]| column.iter().map(|v| v.abs()).fold(0.0, max_or_nan);
         let (extent, speed) = (size(&bodies.position.x), size(&bodies.velocity.x));
         assert!(
             centre_of_mass(bodies).iter().all(|c| c.abs() <= 1e-15 * extent),

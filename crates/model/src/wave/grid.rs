@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::AXIS_NAMES;
 use super::sides::{Side, THICKNESSES};
+use crate::analysis::max_or_nan;
 
 /// A rectangular grid in two or three dimensions. Public fields are checked by
 /// [`WaveGrid::validate`].
@@ -104,7 +105,7 @@ impl WaveGrid {
 
     /// Returns the largest spacing.
     pub fn max_spacing(&self) -> f64 {
-        self.used_spacings().iter().copied().fold(0.0, f64::max)
+        self.used_spacings().iter().copied().fold(0.0, max_or_nan)
     }
 
     /// Returns the area of a cell in two dimensions, and its volume in three.

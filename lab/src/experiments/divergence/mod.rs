@@ -183,6 +183,8 @@ impl DivergentWork {
 
 #[cfg(test)]
 mod tests {
+    use orrery_model::analysis::max_or_nan;
+
     use super::*;
 
     /// Rounding of the product is an error of at most eps / 2 |x| per step, and a step reduces
@@ -193,7 +195,7 @@ mod tests {
         for rung in rungs() {
             let work = rung.pattern.work(1000, 3);
             let expected = run_reference(&work);
-            let largest = expected.iter().fold(1.0f32, |largest, x| largest.max(*x));
+            let largest = expected.iter().map(|&x| f64::from(x)).fold(1.0, max_or_nan) as f32;
             for found in [run_on_one_core(&work), run_on_all_cores(&work)] {
                 assert_eq!(found.len(), expected.len());
                 let is_close = |(x, y): (&f32, &f32)| (x - y).abs() <= 64.0 * f32::EPSILON * largest;

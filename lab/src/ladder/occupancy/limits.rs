@@ -2,6 +2,7 @@
 //! whole waves.
 
 use orrery_device::DeviceError;
+use orrery_model::analysis::max_or_nan;
 
 use super::super::{DataCell, DataRow, DataTable, Ladder, Scale, Sweep, SweepSeries};
 use super::{FLOATS_PER_FMA, Laboratory, Residents};
@@ -84,7 +85,7 @@ pub fn block_sizes(lab: &Laboratory) -> Result<Sweep, DeviceError> {
         let seconds = lab.fastest_seconds(|| kernel.launch(lab.device.queue(), &from))?;
         reads.push(Some(4.0 * from.len() as f64 / seconds));
     }
-    let highest = reads.iter().flatten().copied().fold(0.0, f64::max);
+    let highest = reads.iter().flatten().copied().fold(0.0, max_or_nan);
     let read_shares = reads.iter().map(|rate| rate.map(|rate| 100.0 * rate / highest));
     let occupancy = lab.sm_limits().map(|limits| {
         // Neither kernel needs more than 32 registers, so threads and blocks are the limit.

@@ -2,6 +2,7 @@
 
 use orrery_device::DeviceError;
 use orrery_measure::format::{format_number, format_rate};
+use orrery_model::analysis::max_or_nan;
 
 use super::super::{Ladder, Scale, Sweep, SweepSeries};
 use super::{FLOATS_PER_FMA, Laboratory};
@@ -112,7 +113,7 @@ fn memory_latency(lab: &Laboratory, measured: &[(String, Vec<LoadPoint>)]) -> Op
 
 fn highest_rate(measured: &[(String, Vec<LoadPoint>)]) -> f64 {
     let rates = measured.iter().flat_map(|(_, points)| points.iter().map(|point| point.rate));
-    rates.fold(0.0, f64::max)
+    rates.fold(0.0, max_or_nan)
 }
 
 fn latency_remark(lab: &Laboratory, measured: &[(String, Vec<LoadPoint>)]) -> Option<String> {

@@ -7,6 +7,7 @@ use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
 use orrery_engine::field_analysis::FieldRow;
 use orrery_engine::system::column_header;
 use orrery_formats::write_file_atomically;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::{ShownUnit, Units, format_count, short_number};
 use serde_json::{Value, json};
 
@@ -62,7 +63,7 @@ fn common_run(rows: &[FieldRow]) -> Option<&str> {
 /// Returns the unit in which times are shown. It has no name if the units of the files are unknown.
 fn shown_time(rows: &[FieldRow]) -> ShownUnit {
     let times = rows.iter().filter_map(|row| row.labels.time).map(f64::abs);
-    common_units(rows).unwrap_or(Units::Dimensionless).shown_time(times.fold(0.0, f64::max))
+    common_units(rows).unwrap_or(Units::Dimensionless).shown_time(times.fold(0.0, max_or_nan))
 }
 
 fn print_heat_rows(rows: &[FieldRow]) {

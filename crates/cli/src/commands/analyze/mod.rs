@@ -16,7 +16,7 @@ use orrery_engine::seismogram_analysis::{TraceRow, analyze_seismograms};
 use orrery_engine::survey;
 use orrery_engine::system::column_header;
 use orrery_formats::{IoError, Limits, SegyFile, is_link, read_segy, write_file_atomically};
-use orrery_model::analysis::{FIRST_BREAK_FRACTION, Shell};
+use orrery_model::analysis::{FIRST_BREAK_FRACTION, Shell, max_or_nan};
 use orrery_model::{ShownUnit, UnitNames, format_count, short_number};
 use serde_json::{Value, json};
 
@@ -272,7 +272,7 @@ fn units_text(units: &[(&str, &str)]) -> String {
 /// Returns the unit of the times in tables and plots.
 fn time_unit(analysis: &Analysis) -> ShownUnit {
     let times = analysis.rows.iter().map(|row| row.record.time.abs());
-    analysis.units.shown_time(times.fold(0.0, f64::max))
+    analysis.units.shown_time(times.fold(0.0, max_or_nan))
 }
 
 fn print_tables(analysis: &Analysis) {

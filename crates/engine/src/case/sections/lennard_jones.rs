@@ -2,6 +2,7 @@
 
 use orrery_fluids::potential::Truncation;
 use orrery_fluids::settings::{PairPrecision, PairSearch};
+use orrery_model::analysis::max_or_nan;
 use orrery_model::{Dimension, Precision, short_number};
 
 use crate::case::declare::{
@@ -255,7 +256,7 @@ impl<'a> LennardJonesSections<'a> {
         let of_species = self.species.iter().zip(settings.species.iter().map(|species| species.epsilon));
         let of_pairs = self.pairs.iter().zip(settings.pairs.iter().map(|pair| pair.epsilon.unwrap_or(0.0)));
         let depths: Vec<(&Section<'_>, f64)> = of_species.chain(of_pairs).collect();
-        let deepest = depths.iter().map(|(_, epsilon)| *epsilon).fold(0.0, f64::max);
+        let deepest = depths.iter().map(|(_, epsilon)| *epsilon).fold(0.0, max_or_nan);
         for (section, epsilon) in depths {
             if epsilon > 0.0 && epsilon < SHALLOWEST * deepest {
                 let fault = format!(

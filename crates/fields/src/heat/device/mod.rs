@@ -8,7 +8,6 @@
 //! borders and interior overlap.
 
 mod measures;
-pub mod rungs;
 pub mod selftest;
 mod slab;
 mod strategy;

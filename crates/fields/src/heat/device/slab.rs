@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, kernel_source};
 use orrery_model::grid::{Boundary, Edge};
 
 use super::{HeatDeviceStrategy, StoredField};
@@ -19,8 +19,7 @@ use crate::heat::{Plate, PlateFields, StepCoefficients};
 // elements, and replaces rows and columns outside them. It writes rows `begin` to `end`, which
 // `Slab::launch` checks. `pitch` is a multiple of the columns per lane and of 32 bytes, so vectors
 // are aligned. The loops over rows end.
-const HEAT: KernelFile =
-    unsafe { KernelFile::new("heat.cu", concat!(include_str!("plate.cu"), include_str!("heat.cu"))) };
+const HEAT: KernelFile = unsafe { KernelFile::new("heat.cu", kernel_source!("plate.cu", "heat.cu")) };
 
 /// Bytes between the starts of two rows are a multiple of this: a sector of a GPU's cache, and the
 /// columns of a lane.

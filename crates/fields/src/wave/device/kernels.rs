@@ -1,6 +1,6 @@
 //! Compiles the kernels of waves.
 
-use orrery_device::{Arg, Device, DeviceError, Kernel, KernelFile, Math, Module};
+use orrery_device::{Arg, Device, DeviceError, Kernel, KernelFile, Math, Module, kernel_source};
 
 use super::{WaveDeviceStrategy, WaveKernel};
 use crate::Scalar;
@@ -12,17 +12,33 @@ use crate::wave::{Medium, SquaredCourant};
 // multiples of a vector, so vectors are aligned. `Slab::launch_advance` passes planes that the slab
 // owns. All loops end.
 const COLUMNS: KernelFile =
-    unsafe { KernelFile::new("columns.cu", concat!(include_str!("common.cu"), include_str!("columns.cu"))) };
-
-// SAFETY: as above. Tiles leave out nodes beyond the ghost nodes of their plane.
-const RUNGS: KernelFile =
-    unsafe { KernelFile::new("rungs.cu", concat!(include_str!("common.cu"), include_str!("rungs.cu"))) };
+    unsafe { KernelFile::new("columns.cu", kernel_source!("common.cu", "columns.cu")) };
 
 // SAFETY: as above. Copies are limited to the ghost nodes of the planes that a chunk needs, at
 // multiples of 16 bytes. The launch has the dynamic shared memory of
 // `WaveDeviceStrategy::dynamic_shared`.
-const RING: KernelFile =
-    unsafe { KernelFile::new("ring.cu", concat!(include_str!("common.cu"), include_str!("ring.cu"))) };
+const RING: KernelFile = unsafe { KernelFile::new("ring.cu", kernel_source!("common.cu", "ring.cu")) };
+
+/// Text that comes before every kernel of waves (`common.cu`): the arithmetic of a step, and
+/// `ADVANCE_PARAMETERS`, the parameters of a kernel that advances a field. An [`AdvanceKernel`] of
+/// another crate starts with it.
+/// [`DeviceWave::kernel_definitions`](super::DeviceWave::kernel_definitions) has its definitions.
+pub const WAVE_KERNEL_SOURCE: &str = kernel_source!("common.cu");
+
+/// Kernel that advances all nodes of a field, with its launch parameters. Runs use the kernel of
+/// their [`WaveDeviceStrategy`]. Another one can be compared with it in the same field, see
+/// [`DeviceWave::set_advance_kernel`](super::DeviceWave::set_advance_kernel).
+#[derive(Clone, Debug)]
+pub struct AdvanceKernel {
+    /// Kernel with the parameters `ADVANCE_PARAMETERS` of [`WAVE_KERNEL_SOURCE`].
+    pub kernel: Kernel,
+    /// Nodes of a block along x and y.
+    pub tile: [u32; 2],
+    /// Threads per block.
+    pub block_size: u32,
+    /// Planes that a block marches through.
+    pub planes_per_chunk: u32,
+}
 
 /// Returns the definitions that all kernels have.
 pub(super) fn common_definitions<R: Scalar>(medium: &Medium<R>) -> Vec<(&'static str, String)> {
@@ -43,28 +59,29 @@ pub(super) fn build_advance<R: Scalar>(
     device: &Device,
     medium: &Medium<R>,
     strategy: &WaveDeviceStrategy,
-) -> Result<Kernel, DeviceError> {
+) -> Result<AdvanceKernel, DeviceError> {
     let mut definitions = common_definitions(medium);
     definitions.extend([
         ("THREADS_X", strategy.threads_x.to_string()),
         ("THREADS_Y", strategy.threads_y.to_string()),
+        ("ROWS", strategy.rows_per_thread.to_string()),
+        ("AHEAD", strategy.planes_ahead.to_string()),
+        ("UNROLLED_PLANES", strategy.unrolled_planes.to_string()),
+        ("MIN_BLOCKS", strategy.min_blocks_per_sm.to_string()),
     ]);
-    let file = match strategy.kernel.has_vectors() {
-        true => {
-            definitions.extend([
-                ("ROWS", strategy.rows_per_thread.to_string()),
-                ("AHEAD", strategy.planes_ahead.to_string()),
-                ("UNROLLED_PLANES", strategy.unrolled_planes.to_string()),
-                ("MIN_BLOCKS", strategy.min_blocks_per_sm.to_string()),
-            ]);
-            if strategy.kernel == WaveKernel::Ring { &RING } else { &COLUMNS }
-        }
-        false => &RUNGS,
+    let (file, function) = match strategy.kernel {
+        WaveKernel::Columns => (&COLUMNS, "advance_columns"),
+        WaveKernel::Ring => (&RING, "advance_ring"),
     };
     let is_variable = matches!(medium.squared_courant, SquaredCourant::Field(_));
     let shared = strategy.dynamic_shared(medium.stencil.radius as u32, is_variable, size_of::<R>() as u32);
     let module = device.build(file, &definitions, Math::Precise)?;
-    module.kernel_with_shared(strategy.kernel.function(), shared)
+    Ok(AdvanceKernel {
+        kernel: module.kernel_with_shared(function, shared)?,
+        tile: strategy.tile(vector_width::<R>()),
+        block_size: strategy.threads_x * strategy.threads_y,
+        planes_per_chunk: strategy.planes_per_chunk,
+    })
 }
 
 /// Compiles a file with the common definitions and others.

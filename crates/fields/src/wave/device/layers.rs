@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Queue};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Queue, kernel_source};
 use orrery_model::wave::{Side, Sides, WaveGrid};
 
 use super::kernels::{MAX_BLOCKS_Y, build_with, uniform_courant};
@@ -15,8 +15,7 @@ use crate::wave::{LayerCoefficients, LayerMemory, Medium};
 // which are inside the grid, and ghost nodes beyond the side. The indices of psi and zeta are those
 // of the layer's nodes in `slices`, which the slab owns. Images are written to ghost nodes. All
 // loops end.
-const LAYERS: KernelFile =
-    unsafe { KernelFile::new("layers.cu", concat!(include_str!("common.cu"), include_str!("layers.cu"))) };
+const LAYERS: KernelFile = unsafe { KernelFile::new("layers.cu", kernel_source!("common.cu", "layers.cu")) };
 
 /// Threads per block of lines and images.
 const BLOCK_SIZE: u32 = 128;

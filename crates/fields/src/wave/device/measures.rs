@@ -1,6 +1,6 @@
 //! Energy and largest amplitude of a wave field on a device: launches `measures.cu`.
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Queue};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Queue, kernel_source};
 use orrery_model::wave::{Side, SideCondition, Sides};
 
 use super::kernels::{MAX_BLOCKS_Y, build_with, uniform_courant, weight_arguments};
@@ -13,9 +13,8 @@ use crate::wave::layer::has_side;
 // SAFETY: the kernels read nodes that the slab owns and their neighbours, and write one result per
 // part and slice, for which `Measures` allocates memory. `gather_plane` reads nodes of a plane and
 // writes as many values, for which its caller allocates memory. All loops end.
-const MEASURES: KernelFile = unsafe {
-    KernelFile::new("wave_measures.cu", concat!(include_str!("common.cu"), include_str!("measures.cu")))
-};
+const MEASURES: KernelFile =
+    unsafe { KernelFile::new("wave_measures.cu", kernel_source!("common.cu", "measures.cu")) };
 
 /// Threads per block.
 const BLOCK_SIZE: u32 = 256;

@@ -14,7 +14,6 @@ mod layers;
 mod layout;
 mod measures;
 mod points;
-pub mod rungs;
 pub mod selftest;
 mod slab;
 mod strategy;
@@ -26,9 +25,10 @@ use orrery_device::{Device, DeviceError, Kernel, Queue};
 use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Sides, WaveGrid};
 
+pub use kernels::{AdvanceKernel, WAVE_KERNEL_SOURCE};
 pub use strategy::{WaveDeviceStrategy, WaveKernel, WaveShape};
 
-use self::kernels::build_advance;
+use self::kernels::{build_advance, common_definitions};
 use self::layers::{ImageSides, LayerKernels};
 use self::layout::DeviceLayout;
 use self::measures::{Measures, PlanePart};
@@ -50,9 +50,9 @@ pub struct DeviceWave<R: Scalar> {
     /// The medium, where a field of v is empty: the slab has it.
     medium: Medium<R>,
     strategy: WaveDeviceStrategy,
-    advance: Kernel,
-    /// Strategy and kernel of borders, if they differ.
-    border_kernel: Option<(WaveDeviceStrategy, Kernel)>,
+    advance: AdvanceKernel,
+    /// Kernel of borders, if it differs.
+    border_kernel: Option<AdvanceKernel>,
     layers: LayerKernels,
     points: Points<R>,
     measures: Measures<R>,
@@ -98,8 +98,7 @@ impl<R: Scalar> DeviceWave<R> {
         layers.launch_images(queue, &medium, &slab.place(), &slab.now, &slices, ImageSides::All)?;
         let samples = state.samples.clone();
         let border_strategy = strategy.for_borders().filter(|_| !is_whole);
-        let border_kernel =
-            border_strategy.map(|strategy| Ok((strategy, build_advance(device, &medium, &strategy)?)));
+        let border_kernel = border_strategy.map(|strategy| build_advance(device, &medium, &strategy));
         Ok(Self {
             border_kernel: border_kernel.transpose()?,
             advance: build_advance(device, &medium, &strategy)?,
@@ -167,7 +166,23 @@ impl<R: Scalar> DeviceWave<R> {
 
     /// Returns the kernel that advances all nodes, with its resources.
     pub fn kernel(&self) -> &Kernel {
-        &self.advance
+        &self.advance.kernel
+    }
+
+    /// Returns the definitions of [`WAVE_KERNEL_SOURCE`] for this field, for example `RADIUS`.
+    pub fn kernel_definitions(&self) -> Vec<(&'static str, String)> {
+        common_definitions(&self.medium)
+    }
+
+    /// Replaces the kernel of the strategy by another one until the next call of
+    /// [`Self::set_strategy`]. Layers, images, sources and receivers do not change. The borders of
+    /// slabs may keep the kernel of the strategy.
+    ///
+    /// The kernel must update every node of the planes `begin` to `end`. The safety comment of its
+    /// file says why it stays within the field, whose ghost nodes reach RADIUS beyond the nodes.
+    /// Kernels compare their nodes with the size of a plane, so a wrong tile leaves nodes out.
+    pub fn set_advance_kernel(&mut self, kernel: AdvanceKernel) {
+        self.advance = kernel;
     }
 
     /// Returns the number of steps since time 0.
@@ -223,28 +238,19 @@ impl<R: Scalar> DeviceWave<R> {
     /// Returns the next step for the queue of the slab. The amplitudes of the sources must have
     /// been uploaded.
     fn interior_launch(&self) -> StepLaunch<'_, R> {
-        self.step_launch(self.queue(), &self.strategy, &self.advance)
+        self.step_launch(self.queue(), &self.advance)
     }
 
     /// Returns the next step of a few slices for a queue. The amplitudes of the sources must have
     /// been uploaded.
     fn border_launch<'a>(&'a self, queue: &'a Queue) -> StepLaunch<'a, R> {
-        match &self.border_kernel {
-            Some((strategy, advance)) => self.step_launch(queue, strategy, advance),
-            None => self.step_launch(queue, &self.strategy, &self.advance),
-        }
+        self.step_launch(queue, self.border_kernel.as_ref().unwrap_or(&self.advance))
     }
 
-    fn step_launch<'a>(
-        &'a self,
-        queue: &'a Queue,
-        strategy: &'a WaveDeviceStrategy,
-        advance: &'a Kernel,
-    ) -> StepLaunch<'a, R> {
+    fn step_launch<'a>(&'a self, queue: &'a Queue, advance: &'a AdvanceKernel) -> StepLaunch<'a, R> {
         StepLaunch {
             queue,
             medium: &self.medium,
-            strategy,
             advance,
             layers: &self.layers,
             points: &self.points,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Queue};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Queue, kernel_source};
 
 use super::kernels::{build_with, uniform_courant};
 use super::layers::SlabPlace;
@@ -13,8 +13,7 @@ use crate::wave::layer::slice_count;
 // SAFETY: positions are those of nodes of the slab and its ghost slices, and terms those of the
 // tables. Samples and values have the lengths that `Points` allocates. `interpolate` gets the
 // length of its buffers. All loops end.
-const POINTS: KernelFile =
-    unsafe { KernelFile::new("points.cu", concat!(include_str!("common.cu"), include_str!("points.cu"))) };
+const POINTS: KernelFile = unsafe { KernelFile::new("points.cu", kernel_source!("common.cu", "points.cu")) };
 
 /// Threads per block.
 const BLOCK_SIZE: u32 = 64;

@@ -8,8 +8,7 @@ use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
 use orrery_model::wave::{AbsorbingLayer, Side, SideCondition, Sides, WaveGrid, Wavelet};
 
-use super::rungs::rungs;
-use super::{DeviceWave, WaveDeviceStrategy, WaveShape};
+use super::{DeviceWave, WaveDeviceStrategy, WaveKernel, WaveShape};
 use crate::Scalar;
 use crate::pixels::{compare_means, pixel_means_of};
 use crate::wave::cpu::WaveCpuStrategy;
@@ -232,7 +231,7 @@ fn layers(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares the rungs of the ladder, and on a GPU the candidates of the tuner. OpenCL on a CPU
+/// Compares columns without unrolling, and on a GPU the candidates of the tuner. OpenCL on a CPU
 /// compiles slowly, so there is one more strategy.
 fn strategies(device: &Device) -> Result<(), String> {
     for grid in [WaveGrid::volume([141, 21, 40], [0.1, 0.13, 0.12]), WaveGrid::plane([519, 81], [0.1, 0.13])]
@@ -241,8 +240,13 @@ fn strategies(device: &Device) -> Result<(), String> {
             let sides = Sides { x_min: layer(10), z_max: layer(7), ..Sides::uniform(SideCondition::Free) };
             let case = Case::<f32>::new(grid, sides, order, is_variable);
             let (shape, default) = (WaveShape::of_medium(&case.medium), case.default_strategy(device));
-            let mut strategies: Vec<_> =
-                rungs(device, shape, default).iter().map(|rung| rung.strategy).collect();
+            let mut strategies = vec![WaveDeviceStrategy {
+                kernel: WaveKernel::Columns,
+                rows_per_thread: 1,
+                planes_ahead: 1,
+                unrolled_planes: 1,
+                ..default
+            }];
             match device.properties().kind {
                 DeviceKind::Gpu => strategies.extend(WaveDeviceStrategy::candidates(device, shape)),
                 _ => strategies.push(WaveDeviceStrategy {

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use orrery_device::{Arg, Buffer, DeviceError, Kernel, Queue};
+use orrery_device::{Arg, Buffer, DeviceError, Queue};
 
-use super::kernels::{MAX_BLOCKS_Y, uniform_courant, vector_width, weight_arguments};
+use super::StoredWave;
+use super::kernels::{AdvanceKernel, MAX_BLOCKS_Y, uniform_courant, weight_arguments};
 use super::layers::{ImageSides, LayerBuffers, LayerKernels, SlabLayer, SlabPlace};
 use super::layout::DeviceLayout;
 use super::points::Points;
-use super::{StoredWave, WaveDeviceStrategy};
 use crate::Scalar;
 use crate::wave::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveState};
 
@@ -47,8 +47,7 @@ pub(super) enum Target {
 pub(super) struct StepLaunch<'a, R: Scalar> {
     pub(super) queue: &'a Queue,
     pub(super) medium: &'a Medium<R>,
-    pub(super) strategy: &'a WaveDeviceStrategy,
-    pub(super) advance: &'a Kernel,
+    pub(super) advance: &'a AdvanceKernel,
     pub(super) layers: &'a LayerKernels,
     pub(super) points: &'a Points<R>,
     pub(super) step: u64,
@@ -171,12 +170,12 @@ impl<R: Scalar> Slab<R> {
         next: &Buffer<R>,
         slices: &Range<usize>,
     ) -> Result<(), DeviceError> {
-        let (medium, strategy, layout) = (step.medium, step.strategy, &self.layout);
+        let (medium, advance, layout) = (step.medium, step.advance, &self.layout);
         assert!(slices.end <= layout.slices(), "slices of another slab");
         // The kernels march from slice to slice.
         let (rows, axes) = (layout.slice_rows(), if layout.is_volume() { [2, 1, 0] } else { [1, 2, 0] });
         let chunk =
-            (strategy.planes_per_chunk as usize).min(slices.len()).max(slices.len().div_ceil(MAX_BLOCKS_Y));
+            (advance.planes_per_chunk as usize).min(slices.len()).max(slices.len().div_ceil(MAX_BLOCKS_Y));
         let mut args: Vec<Arg<'_>> = vec![
             (&*self.now).into(),
             next.into(),
@@ -189,10 +188,10 @@ impl<R: Scalar> Slab<R> {
         for number in [layout.pitch, layout.nodes[0], rows, slices.start, slices.end, chunk] {
             args.push((number as i32).into());
         }
-        let [width, height] = strategy.tile(vector_width::<R>());
+        let [width, height] = advance.tile;
         let tiles = (layout.nodes[0] as u32).div_ceil(width) * (rows as u32).div_ceil(height);
         let grid = [tiles, slices.len().div_ceil(chunk) as u32];
-        step.queue.launch(step.advance, grid, strategy.block_size(), &args)
+        step.queue.launch(&advance.kernel, grid, advance.block_size, &args)
     }
 
     /// Waits for the queue and returns the values of the owned nodes of a field.

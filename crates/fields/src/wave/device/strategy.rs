@@ -9,35 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaveKernel {
-    /// One thread per node, all loads from global memory. A rung of the ladder.
-    Nodes,
-    /// A tile of a plane in shared memory. A rung of the ladder.
-    Tiles,
-    /// A tile in shared memory, and a column of planes in registers. A rung of the ladder.
-    Planes,
     /// Vectors and a column of planes in registers, neighbours through the cache (`columns.cu`).
     Columns,
     /// As `Columns`, with asynchronous copies into a ring of planes in shared memory (`ring.cu`).
     /// Only for CUDA from compute capability 8.0 on, and in three dimensions.
     Ring,
-}
-
-impl WaveKernel {
-    /// Returns the name of the kernel in its file.
-    pub(super) fn function(self) -> &'static str {
-        match self {
-            Self::Nodes => "advance_nodes",
-            Self::Tiles => "advance_tiles",
-            Self::Planes => "advance_planes",
-            Self::Columns => "advance_columns",
-            Self::Ring => "advance_ring",
-        }
-    }
-
-    /// Returns true if a thread advances a vector of nodes, not a single one.
-    pub(super) fn has_vectors(self) -> bool {
-        matches!(self, Self::Columns | Self::Ring)
-    }
 }
 
 /// Launch parameters. All of them give the same bits.
@@ -251,25 +227,20 @@ impl WaveDeviceStrategy {
     /// 64".
     pub fn name(&self) -> String {
         let kernel = match self.kernel {
-            WaveKernel::Nodes => "nodes",
-            WaveKernel::Tiles => "tiles",
-            WaveKernel::Planes => "planes",
             WaveKernel::Columns => "columns",
             WaveKernel::Ring => "ring",
         };
-        let mut name = format!("{kernel} {} x {}", self.threads_x, self.threads_y);
-        if self.kernel.has_vectors() {
-            let count = |n: u32, one: &str, many: &str| format_count(u64::from(n), one, many);
-            name.push_str(&format!(
-                ", {}, {} ahead, {} unrolled, {} per SM",
-                count(self.rows_per_thread, "row", "rows"),
-                count(self.planes_ahead, "plane", "planes"),
-                self.unrolled_planes,
-                count(self.min_blocks_per_sm, "block", "blocks"),
-            ));
-        }
-        name.push_str(&format!(", chunks of {}", self.planes_per_chunk));
-        name
+        let count = |n: u32, one: &str, many: &str| format_count(u64::from(n), one, many);
+        format!(
+            "{kernel} {} x {}, {}, {} ahead, {} unrolled, {} per SM, chunks of {}",
+            self.threads_x,
+            self.threads_y,
+            count(self.rows_per_thread, "row", "rows"),
+            count(self.planes_ahead, "plane", "planes"),
+            self.unrolled_planes,
+            count(self.min_blocks_per_sm, "block", "blocks"),
+            self.planes_per_chunk
+        )
     }
 
     /// Returns the bytes of dynamic shared memory per block, as `ring.cu` uses it.
@@ -284,16 +255,8 @@ impl WaveDeviceStrategy {
         ((self.planes_ahead + radius + 1) * halo_plane + short_rings) * value_bytes
     }
 
-    /// Returns the threads per block.
-    pub(super) fn block_size(&self) -> u32 {
-        self.threads_x * self.threads_y
-    }
-
     /// Returns the nodes of a block along x and y, for vectors of `vector_width` numbers.
     pub(super) fn tile(&self, vector_width: u32) -> [u32; 2] {
-        match self.kernel.has_vectors() {
-            true => [self.threads_x * vector_width, self.threads_y * self.rows_per_thread],
-            false => [self.threads_x, self.threads_y],
-        }
+        [self.threads_x * vector_width, self.threads_y * self.rows_per_thread]
     }
 }

@@ -18,6 +18,7 @@ use std::ops::Range;
 use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_model::Precision;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Sides, WaveGrid};
 
@@ -27,7 +28,7 @@ use division::layer_len;
 use part::WavePart;
 
 use super::device::{WaveDeviceStrategy, WaveShape};
-use super::energy::{NO_ENERGY, added_energies, energy_scale, max_or_nan};
+use super::energy::{NO_ENERGY, added_energies, energy_scale};
 use super::field::{GridPlane, WaveColumn, WaveDeviceSetup};
 use super::host::StoredWave;
 use super::layer::{node_range, slice_count};

@@ -22,6 +22,7 @@ use super::{
     IcError, check_stop, move_to_rest_frame_by_distant_bodies, require_positive, require_positive_between,
     require_range, require_ratio, stream,
 };
+use crate::analysis::max_or_nan;
 use crate::{Particle, Particles, Species};
 use disc::Disc;
 use field::{Field, Grid, Layers};
@@ -240,7 +241,7 @@ impl Galaxy {
         ];
         let present = components.into_iter().filter(|&(n, ..)| n > 0);
         let (smallest, largest) = present.fold((f64::INFINITY, 0.0), |(s, l), (_, scale, end)| {
-            (f64::min(s, scale.min(end)), f64::max(l, end))
+            (f64::min(s, scale.min(end)), max_or_nan(l, end))
         });
         Grid::new(INNERMOST * smallest, largest)
     }

@@ -1,23 +1,22 @@
 //! Steps from the course's forces to the production kernels: all pairs on the CPU and on a device,
 //! then cells. The later rungs of the ladder, with neighbour lists, are strategies of
-//! [`DeviceFluid`](super::DeviceFluid).
+//! [`DeviceFluid`](orrery_fluids::DeviceFluid).
 //!
 //! Course: K. Ljungkvist, "CUDA exercises" (2016). Its particles are in a plane without a cutoff.
 //! Here they are in a periodic box with a cutoff, in three dimensions, so that all rungs of the
 //! ladder compute the same forces. [`serial`] lists the errors of the course's code.
 
+pub mod selftest;
 pub mod serial;
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, Module};
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use orrery_primitives::scan::{Scan, ScanKind};
 
-use super::cells::CellGrid;
-
 // SAFETY: kernels access the first n particles, n words of each array and 10 n of the structures,
-// and the cells up to their number. `RungFluid::new` and `Cells::new` allocate them, and the
+// and the cells up to their number. `RungFluid::new` and `RungCells::new` allocate them, and the
 // launches pass these numbers. Fractions are below 1, so cells are below their number. Sources in
 // cells are below n, because the counts of all cells add up to n.
 const RUNGS: KernelFile = unsafe { KernelFile::new("fluid_rungs.cu", include_str!("fluid_rungs.cu")) };
@@ -95,6 +94,20 @@ impl FluidVariant {
 
     fn has_structs(self) -> bool {
         matches!(self, Self::Structs | Self::Damped | Self::DataStays)
+    }
+
+    fn has_one_division(self) -> bool {
+        matches!(self, Self::OneDivision | Self::Cells)
+    }
+
+    /// Returns the definitions of `fluid_rungs.cu`.
+    fn definitions(self) -> [(&'static str, String); 4] {
+        [
+            ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
+            ("REPULSION", format!("{REPULSION:.1}f")),
+            ("ATTRACTION", format!("{ATTRACTION:.1}f")),
+            ("ONE_DIVISION", u8::from(self.has_one_division()).to_string()),
+        ]
     }
 }
 
@@ -180,7 +193,7 @@ pub struct RungFluid {
     structs: Buffer<u32>,
     position: [Buffer<u32>; 3],
     force: [Buffer<f32>; 3],
-    cells: Option<Cells>,
+    cells: Option<RungCells>,
 }
 
 impl std::fmt::Debug for RungFluid {
@@ -201,14 +214,7 @@ impl RungFluid {
         cutoff: f64,
     ) -> Result<Self, DeviceError> {
         let (n, bounds) = (particles.len(), RungBox::new(&particles.bounds, cutoff));
-        let has_one_division = matches!(variant, FluidVariant::OneDivision | FluidVariant::Cells);
-        let definitions = [
-            ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
-            ("REPULSION", format!("{REPULSION:.1}f")),
-            ("ATTRACTION", format!("{ATTRACTION:.1}f")),
-            ("ONE_DIVISION", u8::from(has_one_division).to_string()),
-        ];
-        let module = device.build(&RUNGS, &definitions, Math::Precise)?;
+        let module = device.build(&RUNGS, &variant.definitions(), Math::Precise)?;
         let upper = |axis: usize| -> Vec<u32> {
             particles.position[axis].iter().map(|&fraction| (fraction >> 32) as u32).collect()
         };
@@ -229,7 +235,7 @@ impl RungFluid {
             ],
             force: [device.zeros(array_len)?, device.zeros(array_len)?, device.zeros(array_len)?],
             cells: match variant {
-                FluidVariant::Cells => Some(Cells::new(device, &module, &particles.bounds, cutoff, n)?),
+                FluidVariant::Cells => Some(RungCells::new(device, &module, &particles.bounds, cutoff, n)?),
                 _ => None,
             },
         };
@@ -309,7 +315,7 @@ impl RungFluid {
 }
 
 /// Cells of the box and the particles in their order.
-struct Cells {
+struct RungCells {
     clear: Kernel,
     assign: Kernel,
     sort: Kernel,
@@ -325,23 +331,25 @@ struct Cells {
     sorted: Buffer<[f32; 4]>,
 }
 
-impl Cells {
+impl RungCells {
     fn new(
         device: &Device,
-        module: &orrery_device::Module,
+        module: &Module,
         bounds: &SimulationBox,
         cutoff: f64,
         n: usize,
     ) -> Result<Self, DeviceError> {
-        let grid = CellGrid::new(bounds, cutoff, [0; 3], [u32::MAX; 3], n);
+        // Cells have sides of at least the cutoff. In a liquid each has several particles.
+        let numbers = bounds.lengths.map(|length| (length / cutoff).max(1.0) as u32);
+        let cell_count = numbers.iter().map(|&number| number as usize).product();
         Ok(Self {
             clear: module.kernel("clear_cells")?,
             assign: module.kernel("assign_cells")?,
             sort: module.kernel("sort_by_cell")?,
             scan: Scan::new(device, ScanKind::Exclusive)?,
-            numbers: grid.counts.map(|count| count as u32),
-            counts_of: device.zeros(grid.len())?,
-            starts: device.zeros(grid.len())?,
+            numbers,
+            counts_of: device.zeros(cell_count)?,
+            starts: device.zeros(cell_count)?,
             cell_of: device.zeros(n)?,
             rank_of: device.zeros(n)?,
             sorted: device.zeros(n)?,
@@ -376,19 +384,10 @@ impl Cells {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brute_force::{check_forces, forces_with_bounds};
-    use super::super::sample::{MELT_CUTOFF, displaced_melt, melt_settings};
-    use super::super::selftest;
-    use super::serial::SerialFluid;
+    use orrery_fluids::brute_force::{check_forces, forces_with_bounds};
+    use orrery_fluids::sample::{MELT_CUTOFF, displaced_melt, melt_settings};
 
-    #[test]
-    fn every_device_passes_the_checks() {
-        for device in orrery_device::testing::test_devices() {
-            for check in selftest::checks() {
-                (check.run)(&device).unwrap_or_else(|message| panic!("{}: {message}", check.name));
-            }
-        }
-    }
+    use super::serial::SerialFluid;
 
     /// With the course's assignment in place of the addition, the reactions of pairs with lower
     /// indices would be missing.

@@ -1,7 +1,9 @@
-// Steps from a plain kernel to columns.cu. A thread advances one node of a plane. These kernels
-// have the parameters of the production kernels, so a ladder differs in the kernel alone.
+// Steps from a plain kernel to the production kernel columns.cu. A thread advances one node of a
+// plane. These kernels have the parameters of the production kernels, so a ladder differs in the
+// kernel alone.
 //
-// Defined by the host (strategy.rs): DIMENSIONS, THREADS_X, THREADS_Y.
+// Defined by the host (mod.rs): THREADS_X, THREADS_Y, and those of the field, such as DIMENSIONS.
+// The text of common.cu comes before this file.
 
 #define BLOCK_SIZE (THREADS_X * THREADS_Y)
 #define TILE_WIDTH (THREADS_X + 2 * RADIUS)

@@ -8,7 +8,7 @@
 //!   pairs with lower indices. The sum must be added.
 //! - Its integrator adds a half step of the velocity before the drift and another one after it,
 //!   both with the old force. The drift adds dt² a / 2 once more, which the first half step already
-//!   contains. Velocity Verlet computes new forces before the second half step ([`super::super`]).
+//!   contains. Velocity Verlet computes new forces before the second half step ([`orrery_fluids`]).
 
 use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;

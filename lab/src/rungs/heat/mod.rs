@@ -4,17 +4,18 @@
 //! Course: K. Ljungkvist, "CUDA exercises" (2016). Its plate has fixed edges and uniform
 //! conductivity.
 
+pub mod selftest;
+
 use std::time::Instant;
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math};
+use orrery_fields::heat::Plate;
+use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use orrery_model::Precision;
-
-use super::{DeviceHeat, HeatDeviceStrategy, StoredField};
-use crate::heat::Plate;
 
 // SAFETY: all kernels skip nodes outside the nx * ny nodes of their fields, and columns from nx on.
 // `CourseSolver` allocates fields of nx * ny values and results of nx values.
-const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
+const RUNGS: KernelFile = unsafe { KernelFile::new("heat_rungs.cu", include_str!("heat_rungs.cu")) };
 
 /// Threads of a block along x and y.
 const TILE: u32 = 16;
@@ -38,6 +39,23 @@ pub enum HeatVariant {
     SeveralSteps,
     /// The production kernel with the strategy that runs use.
     Production,
+}
+
+impl HeatVariant {
+    /// Returns the kernel of the update in `heat_rungs.cu`, or None for a production kernel.
+    fn course_kernel(self) -> Option<&'static str> {
+        match self {
+            Self::CopiesEveryStep | Self::DataStays | Self::RangeOnDevice => Some("update_across_rows"),
+            Self::Coalesced => Some("update_along_rows"),
+            Self::SharedTile => Some("update_tile"),
+            Self::VectorRows | Self::SeveralSteps | Self::Production => None,
+        }
+    }
+
+    /// Returns true if blocks along x cover nodes of a row, as neighbouring threads do.
+    fn is_coalesced(self) -> bool {
+        matches!(self, Self::Coalesced | Self::SharedTile)
+    }
 }
 
 /// One rung of the ladder.
@@ -88,7 +106,7 @@ pub fn rungs() -> [HeatRung; 8] {
 
 /// Times of the parts of an iteration, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PartTimes {
+pub struct HeatPartTimes {
     /// Kernels of the update, by events of the device.
     pub update: f64,
     /// Range of the field.
@@ -132,22 +150,20 @@ impl RungHeat {
         .all(|boundary| boundary.is_fixed());
         assert!(is_fixed && plate.resistivity.is_none() && plate.source.is_none());
         let (precision, nodes) = (Precision::Single, plate.grid.len());
-        let streaming = |strategy: HeatDeviceStrategy| {
-            let heat = DeviceHeat::new(device, plate.clone(), initial, strategy)?;
-            Ok(Self { solver: RungSolver::Streaming(Box::new(heat)) })
-        };
-        match variant {
-            HeatVariant::VectorRows => streaming(HeatDeviceStrategy::one_step_for(device, precision, false)),
-            HeatVariant::SeveralSteps => streaming(HeatDeviceStrategy {
+        if let Some(kernel) = variant.course_kernel() {
+            let solver = CourseSolver::new(device, variant, kernel, plate, initial)?;
+            return Ok(Self { solver: RungSolver::Course(Box::new(solver)) });
+        }
+        let strategy = match variant {
+            HeatVariant::VectorRows => HeatDeviceStrategy::one_step_for(device, precision, false),
+            HeatVariant::SeveralSteps => HeatDeviceStrategy {
                 steps_per_pass: 4,
                 ..HeatDeviceStrategy::default_for(device, nodes, precision, false)
-            }),
-            HeatVariant::Production => streaming(production),
-            _ => {
-                let solver = CourseSolver::new(device, variant, plate, initial)?;
-                Ok(Self { solver: RungSolver::Course(Box::new(solver)) })
-            }
-        }
+            },
+            _ => production,
+        };
+        let heat = DeviceHeat::new(device, plate.clone(), initial, strategy)?;
+        Ok(Self { solver: RungSolver::Streaming(Box::new(heat)) })
     }
 
     /// Returns the time steps of an iteration.
@@ -160,7 +176,7 @@ impl RungHeat {
 
     /// Computes the steps of one iteration and the range of the field. Returns minimum and maximum
     /// with the times of the parts.
-    pub fn iterate(&mut self, dt: f64) -> Result<([f32; 2], PartTimes), DeviceError> {
+    pub fn iterate(&mut self, dt: f64) -> Result<([f32; 2], HeatPartTimes), DeviceError> {
         let heat = match &mut self.solver {
             RungSolver::Course(solver) => return solver.iterate(dt),
             RungSolver::Streaming(heat) => heat,
@@ -174,7 +190,7 @@ impl RungHeat {
         let range_start = Instant::now();
         let measures = heat.measures(StoredField::State)?;
         let range = range_start.elapsed().as_secs_f64();
-        Ok(([measures.min as f32, measures.max as f32], PartTimes { update, range, transfer: 0.0 }))
+        Ok(([measures.min as f32, measures.max as f32], HeatPartTimes { update, range, transfer: 0.0 }))
     }
 
     /// Waits for the iterations and returns the values of all nodes.
@@ -214,21 +230,17 @@ impl CourseSolver {
     fn new(
         device: &Device,
         variant: HeatVariant,
+        kernel: &str,
         plate: &Plate<f32>,
         initial: &[f32],
     ) -> Result<Self, DeviceError> {
         let module = device.build(&RUNGS, &[("TILE", TILE.to_string())], Math::Precise)?;
-        let update = match variant {
-            HeatVariant::Coalesced => "update_along_rows",
-            HeatVariant::SharedTile => "update_tile",
-            _ => "update_across_rows",
-        };
         let (state, next) = match variant {
             HeatVariant::CopiesEveryStep => (device.zeros(0)?, device.zeros(0)?),
             _ => (device.upload(initial)?, device.upload(initial)?),
         };
         Ok(Self {
-            update: module.kernel(update)?,
+            update: module.kernel(kernel)?,
             range: module.kernel("range_of_columns")?,
             minima: device.zeros(plate.grid.nx)?,
             maxima: device.zeros(plate.grid.nx)?,
@@ -248,8 +260,8 @@ impl CourseSolver {
         }
     }
 
-    fn iterate(&mut self, dt: f64) -> Result<([f32; 2], PartTimes), DeviceError> {
-        let mut times = PartTimes::default();
+    fn iterate(&mut self, dt: f64) -> Result<([f32; 2], HeatPartTimes), DeviceError> {
+        let mut times = HeatPartTimes::default();
         if self.variant == HeatVariant::CopiesEveryStep {
             let start = Instant::now();
             self.state = self.device.upload(&self.host)?;
@@ -287,10 +299,7 @@ impl CourseSolver {
             (grid.ny as i32).into(),
         ];
         let [blocks_x, blocks_y] = [grid.nx, grid.ny].map(|nodes| (nodes as u32).div_ceil(TILE));
-        let blocks = match self.variant {
-            HeatVariant::Coalesced | HeatVariant::SharedTile => [blocks_x, blocks_y],
-            _ => [blocks_y, blocks_x],
-        };
+        let blocks = if self.variant.is_coalesced() { [blocks_x, blocks_y] } else { [blocks_y, blocks_x] };
         let start = queue.record()?;
         queue.launch(&self.update, blocks, [TILE, TILE], &args)?;
         let end = queue.record()?;

@@ -4,7 +4,7 @@
 // Each kernel computes the form of the reference. Edge nodes are never written, so both fields must
 // contain their values.
 //
-// Defined by the host (rungs.rs): TILE.
+// Defined by the host (mod.rs): TILE.
 
 FUNCTION float updated(float u, float west, float east, float south, float north, float r_x, float r_y)
 {
