@@ -31,13 +31,8 @@ use orrery_gravity::bodies::{Bodies, BodiesError, DeviceSetup};
 use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 use orrery_gravity::solver::Problem;
 use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
-use orrery_gravity::solver::direct::device::{Columns, CourseProgram, CourseSteps, DirectDeviceStrategy};
-use orrery_gravity::solver::direct::rungs as direct_rungs;
-use orrery_gravity::solver::rungs::RungKind;
-use orrery_gravity::solver::tree::device::{
-    BLOCKS_PER_SM, InsertionSteps, Order, TreeAlgorithm, TreeDeviceStrategy,
-};
-use orrery_gravity::solver::tree::rungs as tree_rungs;
+use orrery_gravity::solver::direct::device::{Columns, DirectDeviceStrategy};
+use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
 use orrery_measure::selftest;
 use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::ic::Plummer;
@@ -50,6 +45,9 @@ use orrery_primitives::sort::{Sort, SortKey, SortStrategy};
 
 use crate::primitives::histogram::binned::{BinnedHistogram, FloatBins, MAX_BINS};
 use crate::primitives::histogram::{Histogram, HistogramStrategy};
+use crate::rungs::gravity::direct::course::{CourseProgram, CourseSteps};
+use crate::rungs::gravity::tree::insertion::{BLOCKS_PER_SM, InsertionSteps};
+use crate::rungs::gravity::{GravityRungKind, LectureStrategy, direct as direct_rungs, tree as tree_rungs};
 use crate::rungs::reduce;
 
 /// Kernels that may use local memory: spilled registers, or arrays with dynamic indices.
@@ -161,21 +159,21 @@ const ALLOWED_LOCAL_MEMORY: [LocalMemory; 21] = [
     LocalMemory {
         file: "walk.cu",
         kernel: "walk",
-        definitions: &["WALK=0"],
+        definitions: &["WALK=WALK_ALONE"],
         max_bytes: 1344,
         reason: "rung of the course: the stack of a thread that walks alone",
     },
     LocalMemory {
         file: "walk.cu",
         kernel: "walk",
-        definitions: &["WALK=1"],
+        definitions: &["WALK=WALK_ONE_READER"],
         max_bytes: 1344,
         reason: "rung of the course: each lane has its own copy of the warp's stack",
     },
     LocalMemory {
         file: "walk.cu",
         kernel: "walk",
-        definitions: &["WALK=2"],
+        definitions: &["WALK=WALK_CACHED"],
         max_bytes: 1344,
         reason: "as with one reader",
     },
@@ -258,7 +256,7 @@ fn find_allowed(kernel: &CompiledKernel) -> Option<&'static LocalMemory> {
 }
 
 /// Bodies on a device. Their positions have no meaning, because no kernel runs.
-struct Workload {
+struct CompiledForces {
     device: Device,
     vectors: [Buffer<f64>; 3],
     equal_masses: Buffer<f64>,
@@ -266,7 +264,7 @@ struct Workload {
     potential: Buffer<f64>,
 }
 
-impl Workload {
+impl CompiledForces {
     fn new(device: &Device) -> Result<Self, DeviceError> {
         let unequal: Vec<f64> = (1..=BODIES).map(|mass| mass as f64).collect();
         Ok(Self {
@@ -305,6 +303,10 @@ impl Workload {
         self.new_solver(strategy)?.forces(&self.request())
     }
 
+    fn run_lecture(&self, strategy: LectureStrategy) -> TestResult {
+        strategy.new_solver(&self.device, BODIES)?.queue_forces(&self.request())
+    }
+
     /// Compiles the kernels that a run with this direct strategy uses for unequal masses, with and
     /// without potentials.
     fn run_with_unequal_masses(&self, strategy: DirectDeviceStrategy) -> TestResult {
@@ -328,7 +330,7 @@ impl Workload {
 }
 
 /// Compiles the direct sums that runs use without tuning.
-fn compile_default_direct(workload: &Workload) -> TestResult {
+fn compile_default_direct(workload: &CompiledForces) -> TestResult {
     for precision in Precision::ALL {
         for n in DEFAULT_SIZES {
             let strategy = DirectDeviceStrategy::default_for(&workload.device, n, precision);
@@ -340,7 +342,7 @@ fn compile_default_direct(workload: &Workload) -> TestResult {
 }
 
 /// Compiles the trees that runs use.
-fn compile_default_tree(workload: &Workload) -> TestResult {
+fn compile_default_tree(workload: &CompiledForces) -> TestResult {
     for precision in Precision::ALL {
         workload.run_tree_variants(TreeDeviceStrategy::default_for(&workload.device, precision))?;
     }
@@ -429,7 +431,7 @@ fn compile_scans(device: &Device, strategy: ScanStrategy) -> TestResult {
 
 fn compile_defaults(device: &Device) {
     fields::compile_defaults(device).unwrap();
-    let workload = Workload::new(device).expect("host memory");
+    let workload = CompiledForces::new(device).expect("host memory");
     compile_default_direct(&workload).unwrap();
     compile_default_tree(&workload).unwrap();
     compile_bodies(device).unwrap();
@@ -458,13 +460,15 @@ fn default_primitives_compile_for_ampere() {
 fn direct_strategies_compile_for_hopper() {
     let Some(cuda) = compile_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
-    let workload = Workload::new(device).expect("host memory");
+    let workload = CompiledForces::new(device).expect("host memory");
     compile_default_direct(&workload).unwrap();
     compile_bodies(device).unwrap();
     team::compile_shared_bodies(device).unwrap();
     for rung in direct_rungs::rungs(Some(device)) {
-        if let RungKind::Device(strategy) = rung.kind {
-            workload.run(strategy).unwrap();
+        match rung.kind {
+            GravityRungKind::Device(strategy) => workload.run(strategy).unwrap(),
+            GravityRungKind::Lecture(strategy) => workload.run_lecture(strategy).unwrap(),
+            _ => {}
         }
     }
     for program in [CourseProgram::Arguments, CourseProgram::ConstantMemory, CourseProgram::Final] {
@@ -492,7 +496,7 @@ fn direct_strategies_compile_for_hopper() {
 #[ignore = "most candidates of the tuner differ only in constants"]
 fn all_candidates_of_the_tuner_compile_for_hopper() {
     let Some(cuda) = compile_only_cuda((9, 0)) else { return };
-    let workload = Workload::new(&cuda.device).expect("host memory");
+    let workload = CompiledForces::new(&cuda.device).expect("host memory");
     for precision in Precision::ALL {
         for strategy in DirectDeviceStrategy::candidates(&cuda.device, TUNED_SIZE, precision) {
             workload.run(strategy).unwrap();
@@ -508,7 +512,7 @@ fn all_candidates_of_the_tuner_compile_for_hopper() {
 fn all_trees_compile_for_hopper() {
     let Some(cuda) = compile_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
-    let workload = Workload::new(device).expect("host memory");
+    let workload = CompiledForces::new(device).expect("host memory");
     for precision in Precision::ALL {
         for order in Order::ALL {
             let default = TreeDeviceStrategy::default_for(device, precision);
@@ -520,12 +524,10 @@ fn all_trees_compile_for_hopper() {
     }
     let position = Vec3s::zeros(2);
     for rung in tree_rungs::rungs(Some(device)) {
-        if let RungKind::Device(DeviceStrategy::Tree(strategy)) = rung.kind
-            && strategy.algorithm != TreeAlgorithm::Groups
-        {
-            workload.run(strategy).unwrap();
+        if let GravityRungKind::Lecture(strategy) = rung.kind {
+            workload.run_lecture(strategy).unwrap();
         }
-        if let RungKind::InsertionStep(options) = rung.kind {
+        if let GravityRungKind::InsertionStep(options) = rung.kind {
             let problem =
                 Problem { position: &position, mass: &[1.0; 2], g: 1.0, eps: 0.1, with_potential: false };
             InsertionSteps::new(device, options, BLOCKS_PER_SM, &problem, 0.5, 0.1)

@@ -62,12 +62,12 @@ pub(crate) fn largest_relative_error(computed: &[f64], reference: &[f64]) -> f64
     computed.iter().zip(reference).map(error).fold(0.0, max_or_nan)
 }
 
-/// Upper bounds of the error |a − a'| of every body.
+/// Upper bounds of the error |a − a'| of every body, for checks of solvers.
 ///
 /// They are proportional to the sum of all pair forces without their signs, S_i = Σ_j |a_ij|. A
 /// relative error has no upper bound, because the forces on a body may cancel.
 #[derive(Clone, Debug)]
-pub(crate) struct ErrorBounds {
+pub struct ErrorBounds {
     /// Bound of each body, in the order of the bodies.
     pub of_body: Vec<f64>,
 }

@@ -1,7 +1,7 @@
 //! Bodies on a device and the buffers for their accelerations. Ladders, benchmarks and the tuner
 //! time force evaluations with them.
 
-use orrery_device::{Buffer, Device, DeviceError};
+use orrery_device::{Buffer, Device, DeviceError, Kernel};
 use orrery_gravity::settings::Acceptance;
 use orrery_gravity::solver::Problem;
 use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
@@ -13,7 +13,61 @@ use crate::timing::{self, Times};
 
 const G: f64 = 1.0;
 
-type Buffers3 = [Buffer<f64>; 3];
+/// Three buffers with one vector per body.
+pub type VectorBuffers = [Buffer<f64>; 3];
+
+/// Uploads one vector per body.
+pub fn upload_vectors(device: &Device, Vec3s { x, y, z }: &Vec3s) -> Result<VectorBuffers, DeviceError> {
+    Ok([device.upload(x)?, device.upload(y)?, device.upload(z)?])
+}
+
+/// Allocates `n` vectors of zeros.
+pub fn zero_vectors(device: &Device, n: usize) -> Result<VectorBuffers, DeviceError> {
+    Ok([device.zeros(n)?, device.zeros(n)?, device.zeros(n)?])
+}
+
+/// Returns the buffers as columns.
+pub fn columns_of([x, y, z]: &VectorBuffers) -> Columns<'_> {
+    Columns { x, y, z }
+}
+
+/// Waits for the default queue and returns the vectors.
+pub fn read_vectors([x, y, z]: &VectorBuffers) -> Result<Vec3s, DeviceError> {
+    Ok(Vec3s { x: x.to_vec()?, y: y.to_vec()?, z: z.to_vec()? })
+}
+
+/// Force solver on a device whose evaluations are timed.
+pub trait TimedSolver {
+    /// Queues one force evaluation.
+    fn queue_forces(&mut self, request: &ForceRequest) -> Result<(), DeviceError>;
+    /// Waits for the last evaluation, of `n` bodies, and returns its numbers of body-body and
+    /// cell-body terms.
+    fn count_terms(&self, n: usize) -> Result<[u64; 2], DeviceError>;
+    /// Returns the kernel that takes most of the time and its block size, once it is built.
+    fn main_kernel(&self) -> Option<(&Kernel, u32)>;
+}
+
+impl TimedSolver for DeviceSolver {
+    fn queue_forces(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
+        self.forces(request)
+    }
+
+    fn count_terms(&self, n: usize) -> Result<[u64; 2], DeviceError> {
+        match self {
+            Self::Direct(_) => Ok(all_pairs(n)),
+            Self::Tree(tree) => tree.report().map(|report| [report.body_terms, report.cell_terms]),
+        }
+    }
+
+    fn main_kernel(&self) -> Option<(&Kernel, u32)> {
+        Self::main_kernel(self)
+    }
+}
+
+/// Returns the numbers of body-body and cell-body terms of a direct sum.
+pub fn all_pairs(n: usize) -> [u64; 2] {
+    [(n as u64).pow(2), 0]
+}
 
 /// Bodies on the host, with the settings of a force evaluation.
 pub struct Workload {
@@ -47,9 +101,9 @@ impl Workload {
 pub struct DeviceWorkload {
     device: Device,
     host: Workload,
-    position_buffers: Buffers3,
+    position_buffers: VectorBuffers,
     mass_buffer: Buffer<f64>,
-    acceleration: Buffers3,
+    acceleration: VectorBuffers,
 }
 
 impl DeviceWorkload {
@@ -65,11 +119,9 @@ impl DeviceWorkload {
 
     /// Uploads the bodies of `host`.
     pub fn upload(device: &Device, host: Workload) -> Result<Self, DeviceError> {
-        let (position, n) = (&host.position, host.mass.len());
-        let position_buffers =
-            [device.upload(&position.x)?, device.upload(&position.y)?, device.upload(&position.z)?];
+        let position_buffers = upload_vectors(device, &host.position)?;
         let mass_buffer = device.upload(&host.mass)?;
-        let acceleration = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
+        let acceleration = zero_vectors(device, host.mass.len())?;
         Ok(Self { device: device.clone(), host, position_buffers, mass_buffer, acceleration })
     }
 
@@ -103,19 +155,19 @@ impl DeviceWorkload {
     }
 
     /// Queues one force evaluation.
-    pub fn queue_forces(&self, solver: &mut DeviceSolver) -> Result<(), DeviceError> {
-        solver.forces(&self.force_request())
+    pub fn queue_forces(&self, solver: &mut dyn TimedSolver) -> Result<(), DeviceError> {
+        solver.queue_forces(&self.force_request())
     }
 
     /// Measures one force evaluation, after one untimed evaluation.
-    pub fn time_once(&self, solver: &mut DeviceSolver) -> Result<f64, DeviceError> {
+    pub fn time_once(&self, solver: &mut dyn TimedSolver) -> Result<f64, DeviceError> {
         timing::time_once(&self.device, || self.queue_forces(solver))
     }
 
     /// Measures `repeats` force evaluations, each of about `expected_seconds`.
     pub fn time_repeats(
         &self,
-        solver: &mut DeviceSolver,
+        solver: &mut dyn TimedSolver,
         repeats: usize,
         expected_seconds: f64,
     ) -> Result<Times, DeviceError> {
@@ -124,11 +176,6 @@ impl DeviceWorkload {
 
     /// Downloads the accelerations of the latest evaluation.
     pub fn accelerations(&self) -> Result<Vec3s, DeviceError> {
-        let [x, y, z] = &self.acceleration;
-        Ok(Vec3s { x: x.to_vec()?, y: y.to_vec()?, z: z.to_vec()? })
+        read_vectors(&self.acceleration)
     }
-}
-
-fn columns_of([x, y, z]: &Buffers3) -> Columns<'_> {
-    Columns { x, y, z }
 }

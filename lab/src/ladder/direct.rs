@@ -2,24 +2,25 @@
 
 use orrery_device::{Device, DeviceError};
 use orrery_gravity::solver::device::DeviceStrategy;
-use orrery_gravity::solver::direct::device::{
-    CourseProgram, CourseSteps, DirectDeviceStrategy, DirectKernel,
-};
-use orrery_gravity::solver::direct::plain;
-use orrery_gravity::solver::direct::rungs::{COURSE_FIGURES, COURSE_GPUS, CourseFigure, rungs};
+use orrery_gravity::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
 use orrery_gravity::solver::{CpuStrategy, Problem};
 use orrery_measure::workload::Workload;
 use orrery_measure::{FLOPS_PER_PAIR, MeasureError};
 use orrery_model::Precision;
 
 use super::gravity::{
-    BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, RungSizes, STEP_DT,
+    BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, GravityLadder, RungEvaluation, RungSizes, STEP_DT,
 };
 use super::repeats::{max_run_seconds, time_rung_on_device};
 use super::{
     Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, ReferenceTable, Scale,
     Sweep, SweepSeries, Work,
 };
+use crate::rungs::gravity::LectureStrategy;
+use crate::rungs::gravity::direct::course::{
+    BLOCK_SIZE, CourseKernel, CourseProgram, CourseSteps, CourseStrategy, VectorStrategy,
+};
+use crate::rungs::gravity::direct::{COURSE_FIGURES, COURSE_GPUS, CourseFigure, plain, rungs};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "direct",
@@ -142,56 +143,92 @@ const BYTES_PER_TARGET: f64 = 24.0;
 const BYTES_PER_ADVANCE: f64 = 60.0;
 
 /// Counts pairs, with a body's interaction with itself. Bytes are those of a model: see
-/// [`source_bytes_per_pair`].
-fn count_work(evaluation: &Evaluation) -> (f64, Work) {
+/// [`SourceLoads`].
+fn count_work(evaluation: &RungEvaluation) -> (f64, Work) {
     let n = evaluation.n as f64;
-    let device_bytes = |strategy: &DirectDeviceStrategy| {
-        let width = if strategy.precision == Precision::Double { 2.0 } else { 1.0 };
-        source_bytes_per_pair(strategy) + width * BYTES_PER_TARGET / n
+    let device_bytes = |loads: SourceLoads, precision| {
+        let width = if precision == Precision::Double { 2.0 } else { 1.0 };
+        loads.bytes_per_pair() + width * BYTES_PER_TARGET / n
     };
-    let bytes = match evaluation.strategy {
+    let bytes = match &evaluation.strategy {
         // Positions and masses are read as f64, once for each block of targets.
         EvaluatedStrategy::Cpu(CpuStrategy::Direct(strategy)) => Some(32.0 / strategy.block as f64),
         EvaluatedStrategy::PlainCpu => Some(plain::BYTES_PER_BODY as f64),
-        EvaluatedStrategy::Device(DeviceStrategy::Direct(strategy)) => Some(device_bytes(&strategy)),
+        EvaluatedStrategy::Device(DeviceStrategy::Direct(strategy)) => {
+            Some(device_bytes(SourceLoads::of_solver(strategy), strategy.precision))
+        }
+        EvaluatedStrategy::Lecture(LectureStrategy::Course(strategy)) => {
+            Some(device_bytes(SourceLoads::of_course(strategy), strategy.precision))
+        }
+        EvaluatedStrategy::Lecture(LectureStrategy::Vectors(strategy)) => {
+            Some(device_bytes(SourceLoads::of_vectors(strategy), Precision::Single))
+        }
         EvaluatedStrategy::CourseStep => {
-            let sources = 16.0 / f64::from(CourseSteps::BLOCK_SIZE);
+            let sources = 16.0 / f64::from(BLOCK_SIZE);
             Some(sources + (BYTES_PER_TARGET + BYTES_PER_ADVANCE) / n)
         }
         EvaluatedStrategy::Cpu(CpuStrategy::Tree(_))
         | EvaluatedStrategy::Device(DeviceStrategy::Tree(_))
+        | EvaluatedStrategy::Lecture(LectureStrategy::Insertion(_))
         | EvaluatedStrategy::InsertionStep(_) => None,
     };
     (evaluation.body_terms as f64, Work { flops: Some(FLOPS_PER_PAIR), bytes })
 }
 
-/// Returns the bytes of sources per pair that have to come from memory if there are no caches, as
-/// the course counts them. Without tiles, every warp streams all sources: its lanes load the same
-/// one, which is one request. With tiles, a block loads each source once for all its targets. Of an
-/// array of structures whole cache lines are loaded, and with them the members that nobody reads.
-fn source_bytes_per_pair(strategy: &DirectDeviceStrategy) -> f64 {
-    let numbers_per_source = match strategy.kernel {
-        DirectKernel::OneThread | DirectKernel::Structs => 10.0,
-        DirectKernel::BodyStructs => 7.0,
-        _ => 4.0,
-    };
-    // The tiled kernel reads the f64 columns of the state.
-    let is_wide = strategy.precision == Precision::Double || strategy.kernel == DirectKernel::Tiled;
-    let bytes_per_source = numbers_per_source * if is_wide { 8.0 } else { 4.0 };
-    let targets_per_load = match strategy.kernel {
-        DirectKernel::OneThread => 1.0,
-        kernel if kernel.has_tiles() => f64::from(strategy.block) * f64::from(strategy.targets),
-        _ => LANES_PER_WARP,
-    };
-    bytes_per_source / targets_per_load
+/// Loads of sources that have to come from memory if there are no caches, as the course counts
+/// them. Without tiles, every warp streams all sources: its lanes load the same one, which is one
+/// request. With tiles, a block loads each source once for all its targets. Of an array of
+/// structures whole cache lines are loaded, and with them the members that nobody reads.
+struct SourceLoads {
+    bytes_per_source: f64,
+    /// Targets for which a source is loaded once.
+    targets_per_load: f64,
+}
+
+impl SourceLoads {
+    /// Returns the loads of a kernel of the solver. Both have tiles.
+    fn of_solver(strategy: &DirectDeviceStrategy) -> Self {
+        // The tiled kernel reads the f64 columns of the state.
+        let is_wide = strategy.precision == Precision::Double || strategy.kernel == DirectKernel::Tiled;
+        Self {
+            bytes_per_source: if is_wide { 32.0 } else { 16.0 },
+            targets_per_load: f64::from(strategy.block) * f64::from(strategy.targets),
+        }
+    }
+
+    /// Returns the loads of a kernel of the course.
+    fn of_course(strategy: &CourseStrategy) -> Self {
+        let numbers_per_source = if strategy.kernel.has_structs() { 10.0 } else { 4.0 };
+        let bytes_per_number = if strategy.precision == Precision::Double { 8.0 } else { 4.0 };
+        let targets_per_load = match strategy.kernel {
+            CourseKernel::OneThread => 1.0,
+            kernel if kernel.has_tiles() => f64::from(BLOCK_SIZE),
+            _ => LANES_PER_WARP,
+        };
+        Self { bytes_per_source: numbers_per_source * bytes_per_number, targets_per_load }
+    }
+
+    /// Returns the loads of a kernel of the second course.
+    fn of_vectors(strategy: &VectorStrategy) -> Self {
+        let kernel = strategy.kernel;
+        Self {
+            bytes_per_source: 4.0 * kernel.layout().floats_per_body() as f64,
+            targets_per_load: if kernel.has_tiles() { f64::from(BLOCK_SIZE) } else { LANES_PER_WARP },
+        }
+    }
+
+    fn bytes_per_pair(&self) -> f64 {
+        self.bytes_per_source / self.targets_per_load
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rungs::gravity::direct::course::VectorKernel;
 
     fn work_of(strategy: EvaluatedStrategy, n: usize) -> (f64, Work) {
-        count_work(&Evaluation { n, strategy, body_terms: (n as u64).pow(2), cell_terms: 0 })
+        count_work(&RungEvaluation { n, strategy, body_terms: (n as u64).pow(2), cell_terms: 0 })
     }
 
     /// The throughput of the main memory that the course reports follows from the model, its time
@@ -210,15 +247,26 @@ mod tests {
 
     #[test]
     fn tiles_divide_the_traffic_by_the_targets_of_a_block() {
-        let bytes = |kernel, precision, targets| {
-            let strategy =
-                DirectDeviceStrategy { kernel, precision, block: 256, targets, unroll: 1, splits: 1 };
-            source_bytes_per_pair(&strategy)
+        let course = |kernel, precision| {
+            SourceLoads::of_course(&CourseStrategy { kernel, precision, unroll: 1 }).bytes_per_pair()
         };
-        assert_eq!(bytes(DirectKernel::OneThread, Precision::Single, 1), 40.0);
-        assert_eq!(bytes(DirectKernel::Structs, Precision::Double, 1), 80.0 / 32.0);
-        assert_eq!(bytes(DirectKernel::Arrays, Precision::Single, 1), 16.0 / 32.0);
-        assert_eq!(bytes(DirectKernel::Tile, Precision::Single, 1), 16.0 / 256.0);
-        assert_eq!(bytes(DirectKernel::Tiled, Precision::Single, 4), 32.0 / 1024.0);
+        assert_eq!(course(CourseKernel::OneThread, Precision::Single), 40.0);
+        assert_eq!(course(CourseKernel::Structs, Precision::Double), 80.0 / 32.0);
+        assert_eq!(course(CourseKernel::Arrays, Precision::Single), 16.0 / 32.0);
+        assert_eq!(course(CourseKernel::Tile, Precision::Single), 16.0 / 256.0);
+        let vectors =
+            |kernel| SourceLoads::of_vectors(&VectorStrategy { kernel, unroll: 1 }).bytes_per_pair();
+        assert_eq!(vectors(VectorKernel::BodyStructs), 28.0 / 32.0);
+        assert_eq!(vectors(VectorKernel::GridStride), 16.0 / 32.0);
+        assert_eq!(vectors(VectorKernel::TileFloat4), 16.0 / 256.0);
+        let tiled = DirectDeviceStrategy {
+            kernel: DirectKernel::Tiled,
+            precision: Precision::Single,
+            block: 256,
+            targets: 4,
+            unroll: 1,
+            splits: 1,
+        };
+        assert_eq!(SourceLoads::of_solver(&tiled).bytes_per_pair(), 32.0 / 1024.0);
     }
 }

@@ -5,20 +5,22 @@ use std::collections::HashMap;
 
 use orrery_device::{Device, DeviceError, Kernel};
 use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy};
-use orrery_gravity::solver::direct::device::{CourseProgram, CourseSteps};
-use orrery_gravity::solver::rungs::{Rung, RungKind, Threads};
-use orrery_gravity::solver::tree::device::{BLOCKS_PER_SM, InsertionOptions, InsertionSteps};
-use orrery_gravity::solver::tree::rungs::THETA;
 use orrery_gravity::solver::{CpuStrategy, Problem, direct, tree};
 use orrery_measure::MeasureError;
 use orrery_measure::sample::ReferenceForces;
 use orrery_measure::timing::{self, largest_affordable_size};
 use orrery_measure::tuning::Tuning;
 use orrery_measure::workload::{DeviceWorkload, Workload};
+use orrery_measure::workload::{TimedSolver, all_pairs};
 use orrery_model::{Precision, Vec3s};
 
 use super::repeats::{repeat_count, time_rung_on_device};
 use super::{Ladder, LadderRequest, Roofs, RungResult, TimedRuns, Work};
+use crate::rungs::gravity::direct::course::{CourseProgram, CourseSteps};
+use crate::rungs::gravity::direct::plain;
+use crate::rungs::gravity::tree::THETA;
+use crate::rungs::gravity::tree::insertion::{BLOCKS_PER_SM, InsertionOptions, InsertionSteps};
+use crate::rungs::gravity::{GravityRung, GravityRungKind, LectureStrategy, Threads};
 
 /// Host memory per body. A run needs at most as much.
 pub const BYTES_PER_BODY: u64 = 450;
@@ -44,13 +46,13 @@ pub enum RungSizes {
 /// Differences between the ladders of the direct sum and of the tree.
 pub struct GravityLadder {
     /// Returns the rungs for the CPU and for a device.
-    pub rungs: fn(Option<&Device>) -> Vec<Rung>,
+    pub rungs: fn(Option<&Device>) -> Vec<GravityRung>,
     /// Creates the given number of bodies.
     pub new_workload: fn(usize) -> Workload,
     /// Returns the strategy that a run with the given number of bodies uses.
     pub default_strategy: fn(&Device, usize, Precision, Option<&Tuning>) -> DeviceStrategy,
     /// Returns the items counted in one evaluation and the work per item.
-    pub count_work: fn(&Evaluation) -> (f64, Work),
+    pub count_work: fn(&RungEvaluation) -> (f64, Work),
     /// Numbers of bodies of the rungs.
     pub sizes: RungSizes,
     /// Longest time of a single evaluation, usually [`super::repeats::max_run_seconds`].
@@ -58,7 +60,7 @@ pub struct GravityLadder {
 }
 
 /// Strategy and size of a force evaluation, and the terms that it summed.
-pub struct Evaluation {
+pub struct RungEvaluation {
     pub n: usize,
     pub strategy: EvaluatedStrategy,
     pub body_terms: u64,
@@ -71,13 +73,14 @@ pub enum EvaluatedStrategy {
     Cpu(CpuStrategy),
     PlainCpu,
     Device(DeviceStrategy),
+    Lecture(LectureStrategy),
     CourseStep,
     InsertionStep(InsertionOptions),
 }
 
 /// A rung that can be measured: what is evaluated, and where.
 struct Runnable<'a> {
-    rung: Rung,
+    rung: GravityRung,
     strategy: EvaluatedStrategy,
     processor: Processor<'a>,
 }
@@ -112,7 +115,7 @@ impl GravityLadder {
             };
             let measured = self.measure_rung(&run, n, run_seconds)?;
             let note = match (rung.kind, &run.strategy) {
-                (RungKind::Default, EvaluatedStrategy::Device(strategy)) => strategy.describe(),
+                (GravityRungKind::Default, EvaluatedStrategy::Device(strategy)) => strategy.describe(),
                 _ => rung.note.to_owned(),
             };
             let roofs = if matches!(run.processor, Processor::Host(_)) { &host_roofs } else { &ladder.roofs };
@@ -136,12 +139,13 @@ impl GravityLadder {
         let mut runnable = Vec::new();
         for rung in (self.rungs)(request.device) {
             let (strategy, threads) = match rung.kind {
-                RungKind::Cpu(strategy, threads) => (EvaluatedStrategy::Cpu(strategy), Some(threads)),
-                RungKind::PlainCpu => (EvaluatedStrategy::PlainCpu, Some(Threads::One)),
-                RungKind::Device(strategy) => (EvaluatedStrategy::Device(strategy), None),
-                RungKind::CourseStep => (EvaluatedStrategy::CourseStep, None),
-                RungKind::InsertionStep(options) => (EvaluatedStrategy::InsertionStep(options), None),
-                RungKind::Default => {
+                GravityRungKind::Cpu(strategy, threads) => (EvaluatedStrategy::Cpu(strategy), Some(threads)),
+                GravityRungKind::PlainCpu => (EvaluatedStrategy::PlainCpu, Some(Threads::One)),
+                GravityRungKind::Device(strategy) => (EvaluatedStrategy::Device(strategy), None),
+                GravityRungKind::Lecture(strategy) => (EvaluatedStrategy::Lecture(strategy), None),
+                GravityRungKind::CourseStep => (EvaluatedStrategy::CourseStep, None),
+                GravityRungKind::InsertionStep(options) => (EvaluatedStrategy::InsertionStep(options), None),
+                GravityRungKind::Default => {
                     let Some(device) = request.device else { continue };
                     let strategy = (self.default_strategy)(device, request.n, rung.precision, request.tuning);
                     (EvaluatedStrategy::Device(strategy), None)
@@ -187,14 +191,10 @@ impl GravityLadder {
                 let evaluate = || drop(forces_on_host(&workload.problem(), &strategy));
                 Ok(pool.install(|| timing::time_on_host(1, evaluate)).median())
             }
-            (Processor::Device(device), EvaluatedStrategy::Device(strategy)) => {
-                let workload = DeviceWorkload::upload(device, workload)?;
-                Ok(workload.time_once(&mut workload.new_solver(strategy)?)?)
-            }
-            (Processor::Device(device), strategy) => {
-                let mut steps = new_steps(device, &strategy, &workload)?;
-                Ok(timing::time_once(device, || steps.queue_step())?)
-            }
+            (Processor::Device(device), strategy) => match DeviceProgram::new(device, &strategy, workload)? {
+                DeviceProgram::Forces(workload, mut solver) => Ok(workload.time_once(&mut *solver)?),
+                DeviceProgram::Steps(mut steps) => Ok(timing::time_once(device, || steps.queue_step())?),
+            },
         }
     }
 
@@ -207,10 +207,14 @@ impl GravityLadder {
     ) -> Result<MeasuredForces, MeasureError> {
         match (&run.processor, run.strategy) {
             (Processor::Host(pool), strategy) => self.measure_on_host(pool, strategy, n, run_seconds),
-            (Processor::Device(device), EvaluatedStrategy::Device(strategy)) => {
-                self.measure_on_device(device, &strategy, n, run_seconds)
+            (Processor::Device(device), strategy) => {
+                match DeviceProgram::new(device, &strategy, (self.new_workload)(n))? {
+                    DeviceProgram::Forces(workload, solver) => {
+                        self.measure_forces(&workload, solver, strategy, run_seconds)
+                    }
+                    DeviceProgram::Steps(steps) => self.measure_steps(device, steps, strategy, n),
+                }
             }
-            (Processor::Device(device), strategy) => self.measure_steps(device, strategy, n),
         }
     }
 
@@ -229,36 +233,26 @@ impl GravityLadder {
             })
         });
         let (accelerations, [body_terms, cell_terms]) = last.expect("the solver has run");
-        let (items, work) = (self.count_work)(&Evaluation { n, strategy, body_terms, cell_terms });
+        let (items, work) = (self.count_work)(&RungEvaluation { n, strategy, body_terms, cell_terms });
         let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
         Ok(MeasuredForces { result, accelerations })
     }
 
-    fn measure_on_device(
+    /// Measures force evaluations on a device.
+    fn measure_forces(
         &self,
-        device: &Device,
-        strategy: &DeviceStrategy,
-        n: usize,
+        workload: &DeviceWorkload,
+        mut solver: Box<dyn TimedSolver>,
+        strategy: EvaluatedStrategy,
         run_seconds: f64,
     ) -> Result<MeasuredForces, MeasureError> {
-        let workload = DeviceWorkload::upload(device, (self.new_workload)(n))?;
-        let mut solver = workload.new_solver(*strategy)?;
-        workload.time_once(&mut solver)?;
-        let times = workload.time_repeats(&mut solver, repeat_count(run_seconds), run_seconds)?;
-        let [body_terms, cell_terms] = match &solver {
-            DeviceSolver::Direct(_) => all_pairs(n),
-            DeviceSolver::Tree(tree) => {
-                let report = tree.report()?;
-                [report.body_terms, report.cell_terms]
-            }
-        };
-        let strategy = EvaluatedStrategy::Device(*strategy);
-        let (items, work) = (self.count_work)(&Evaluation { n, strategy, body_terms, cell_terms });
+        let n = workload.len();
+        workload.time_once(&mut *solver)?;
+        let times = workload.time_repeats(&mut *solver, repeat_count(run_seconds), run_seconds)?;
+        let [body_terms, cell_terms] = solver.count_terms(n)?;
+        let (items, work) = (self.count_work)(&RungEvaluation { n, strategy, body_terms, cell_terms });
         let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
-        let result = match solver.main_kernel() {
-            Some((kernel, block_size)) => with_resources(result, kernel, block_size),
-            None => result,
-        };
+        let result = with_resources(result, solver.main_kernel());
         Ok(MeasuredForces { result, accelerations: workload.accelerations()? })
     }
 
@@ -266,16 +260,15 @@ impl GravityLadder {
     fn measure_steps(
         &self,
         device: &Device,
+        mut steps: Box<dyn TimedSteps>,
         strategy: EvaluatedStrategy,
         n: usize,
     ) -> Result<MeasuredForces, MeasureError> {
-        let mut steps = new_steps(device, &strategy, &(self.new_workload)(n))?;
         let times = time_rung_on_device(device, || steps.queue_step())?;
         let [body_terms, cell_terms] = steps.count_terms(n)?;
-        let (items, work) = (self.count_work)(&Evaluation { n, strategy, body_terms, cell_terms });
+        let (items, work) = (self.count_work)(&RungEvaluation { n, strategy, body_terms, cell_terms });
         let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
-        let (kernel, block_size) = steps.main_kernel();
-        let result = with_resources(result, kernel, block_size);
+        let result = with_resources(result, steps.main_kernel());
         Ok(MeasuredForces { result, accelerations: steps.accelerations()? })
     }
 
@@ -307,8 +300,8 @@ trait TimedSteps {
     fn count_terms(&self, n: usize) -> Result<[u64; 2], DeviceError>;
     /// Returns the accelerations of the last step.
     fn accelerations(&self) -> Result<Vec3s, DeviceError>;
-    /// Returns the kernel that takes most of the time and its block size.
-    fn main_kernel(&self) -> (&Kernel, u32);
+    /// Returns the kernel that takes most of the time and its block size, once it is built.
+    fn main_kernel(&self) -> Option<(&Kernel, u32)>;
 }
 
 impl TimedSteps for CourseSteps {
@@ -324,8 +317,8 @@ impl TimedSteps for CourseSteps {
         Self::accelerations(self)
     }
 
-    fn main_kernel(&self) -> (&Kernel, u32) {
-        Self::main_kernel(self)
+    fn main_kernel(&self) -> Option<(&Kernel, u32)> {
+        Some(Self::main_kernel(self))
     }
 }
 
@@ -334,22 +327,22 @@ impl TimedSteps for InsertionSteps {
         Self::queue_step(self)
     }
 
-    fn count_terms(&self, _n: usize) -> Result<[u64; 2], DeviceError> {
-        let report = self.report()?;
-        Ok([report.body_terms, report.cell_terms])
+    fn count_terms(&self, n: usize) -> Result<[u64; 2], DeviceError> {
+        self.tree().count_terms(n)
     }
 
     fn accelerations(&self) -> Result<Vec3s, DeviceError> {
         Self::accelerations(self)
     }
 
-    fn main_kernel(&self) -> (&Kernel, u32) {
-        Self::main_kernel(self)
+    fn main_kernel(&self) -> Option<(&Kernel, u32)> {
+        self.tree().main_kernel()
     }
 }
 
 /// Adds the resources of the kernel that takes most of the time.
-fn with_resources(result: RungResult, kernel: &Kernel, block_size: u32) -> RungResult {
+fn with_resources(result: RungResult, main_kernel: Option<(&Kernel, u32)>) -> RungResult {
+    let Some((kernel, block_size)) = main_kernel else { return result };
     let resources = kernel.resources();
     RungResult {
         registers: resources.registers,
@@ -359,22 +352,35 @@ fn with_resources(result: RungResult, kernel: &Kernel, block_size: u32) -> RungR
     }
 }
 
-/// Returns the program of a strategy whose steps are timed.
-fn new_steps(
-    device: &Device,
-    strategy: &EvaluatedStrategy,
-    workload: &Workload,
-) -> Result<Box<dyn TimedSteps>, DeviceError> {
-    let problem = workload.problem();
-    match strategy {
-        EvaluatedStrategy::InsertionStep(options) => {
-            let steps = InsertionSteps::new(device, *options, BLOCKS_PER_SM, &problem, THETA, STEP_DT)?;
-            Ok(Box::new(steps))
-        }
-        _ => {
-            let Problem { position, mass, eps, .. } = problem;
-            Ok(Box::new(CourseSteps::new(device, CourseProgram::Final, position, mass, eps, STEP_DT)?))
-        }
+/// Program of a rung on a device.
+enum DeviceProgram {
+    /// Force evaluations of bodies that do not move.
+    Forces(DeviceWorkload, Box<dyn TimedSolver>),
+    /// Steps, which move the bodies after each force evaluation.
+    Steps(Box<dyn TimedSteps>),
+}
+
+impl DeviceProgram {
+    /// Uploads the bodies of `workload` and builds the kernels. `strategy` is one of a device.
+    fn new(device: &Device, strategy: &EvaluatedStrategy, workload: Workload) -> Result<Self, DeviceError> {
+        let Problem { position, mass, eps, .. } = workload.problem();
+        let solver: Box<dyn TimedSolver> = match strategy {
+            EvaluatedStrategy::InsertionStep(options) => {
+                let problem = &workload.problem();
+                let steps = InsertionSteps::new(device, *options, BLOCKS_PER_SM, problem, THETA, STEP_DT)?;
+                return Ok(Self::Steps(Box::new(steps)));
+            }
+            EvaluatedStrategy::CourseStep => {
+                let steps = CourseSteps::new(device, CourseProgram::Final, position, mass, eps, STEP_DT)?;
+                return Ok(Self::Steps(Box::new(steps)));
+            }
+            EvaluatedStrategy::Device(strategy) => Box::new(DeviceSolver::new(device, mass.len(), strategy)?),
+            EvaluatedStrategy::Lecture(strategy) => strategy.new_solver(device, mass.len())?,
+            EvaluatedStrategy::Cpu(_) | EvaluatedStrategy::PlainCpu => {
+                unreachable!("the rung runs on a device")
+            }
+        };
+        Ok(Self::Forces(DeviceWorkload::upload(device, workload)?, solver))
     }
 }
 
@@ -388,13 +394,8 @@ fn forces_on_host(problem: &Problem, strategy: &EvaluatedStrategy) -> (Vec3s, [u
             let (forces, report) = tree::forces(problem, strategy, None);
             (forces.acceleration, [report.body_terms, report.cell_terms])
         }
-        _ => (direct::plain::accelerations(problem), all_pairs(problem.mass.len())),
+        _ => (plain::accelerations(problem), all_pairs(problem.mass.len())),
     }
-}
-
-/// Returns the numbers of body-body and cell-body terms of a direct sum.
-fn all_pairs(n: usize) -> [u64; 2] {
-    [(n as u64).pow(2), 0]
 }
 
 /// Builds a pool of one thread or of as many threads as the current pool has.

@@ -3,7 +3,6 @@
 use orrery_device::{Device, DeviceError};
 use orrery_gravity::solver::direct::device::{Columns, DeviceTargetSum};
 use orrery_gravity::solver::direct::forces;
-use orrery_gravity::solver::rungs::Threads;
 use orrery_measure::format::{format_number, format_percent, format_seconds};
 use orrery_measure::sample::ReferenceForces;
 use orrery_measure::timing::{Times, largest_affordable_size, time_on_host};
@@ -24,6 +23,7 @@ use crate::experiments::hybrid::{
     device_strategy, find_share,
 };
 use crate::experiments::transfer::clock::SpanRecorder;
+use crate::rungs::gravity::Threads;
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "hybrid",

@@ -2,10 +2,7 @@
 
 use orrery_device::{Device, DeviceError};
 use orrery_gravity::solver::device::DeviceStrategy;
-use orrery_gravity::solver::tree::device::{
-    BLOCKS_PER_SM, INSERTION_KERNELS, InsertionOptions, InsertionSteps, Order,
-};
-use orrery_gravity::solver::tree::rungs::{THETA, insertion_rungs, rungs};
+use orrery_gravity::solver::tree::device::Order;
 use orrery_measure::MeasureError;
 use orrery_measure::bench::tree::{evaluation_flops, production_strategy};
 use orrery_measure::format::format_thousands;
@@ -14,13 +11,18 @@ use orrery_measure::timing::Times;
 use orrery_measure::workload::Workload;
 
 use super::gravity::{
-    BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, Evaluation, GravityLadder, RungSizes, STEP_DT,
+    BYTES_PER_BODY, ERROR_REMARK, EvaluatedStrategy, GravityLadder, RungEvaluation, RungSizes, STEP_DT,
 };
 use super::repeats::{is_cpu, max_run_seconds};
 use super::{
     Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, Scale, Sweep,
     SweepSeries, Work,
 };
+use crate::rungs::gravity::LectureStrategy;
+use crate::rungs::gravity::tree::insertion::{
+    BLOCKS_PER_SM, INSERTION_KERNELS, InsertionOptions, InsertionSteps,
+};
+use crate::rungs::gravity::tree::{THETA, insertion_rungs, rungs};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "tree",
@@ -153,10 +155,12 @@ fn kernel_times_by_blocks(device: &Device, n: usize) -> Result<Sweep, DeviceErro
 }
 
 /// Counts bodies. Their operations follow from the terms of this evaluation.
-fn count_work(evaluation: &Evaluation) -> (f64, Work) {
+fn count_work(evaluation: &RungEvaluation) -> (f64, Work) {
     let order = match evaluation.strategy {
         EvaluatedStrategy::Device(DeviceStrategy::Tree(strategy)) => strategy.order,
-        EvaluatedStrategy::InsertionStep(_) => Order::Monopole,
+        EvaluatedStrategy::Lecture(LectureStrategy::Insertion(_)) | EvaluatedStrategy::InsertionStep(_) => {
+            Order::Monopole
+        }
         _ => Order::Quadrupole,
     };
     let bodies = evaluation.n as f64;

@@ -4,14 +4,14 @@ use orrery_device::testing::compile_only_cuda;
 use orrery_gravity::solver::direct::device::{DeviceTargetSum, DirectDeviceStrategy};
 use orrery_model::Precision;
 
-use super::{BODIES, Workload, check_kernels};
+use super::{BODIES, CompiledForces, check_kernels};
 use crate::experiments::hybrid::device_strategy;
 
 #[test]
 fn forces_on_a_range_compile_for_hopper() {
     let Some(cuda) = compile_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
-    let workload = Workload::new(device).expect("host memory");
+    let workload = CompiledForces::new(device).expect("host memory");
     let double = DirectDeviceStrategy::default_for(device, BODIES, Precision::Double);
     for strategy in [device_strategy(device), double] {
         let mut sum = DeviceTargetSum::new(device, &[1.0; BODIES], 10..BODIES - 10, &strategy).unwrap();

@@ -3,15 +3,21 @@
 //! self-test, and timed by the ladder of the same name.
 
 pub mod fluids;
+pub mod gravity;
 pub mod heat;
+mod kernel_enum;
 pub mod reduce;
 pub mod wave;
 
 use orrery_device::check::Check;
 
+use kernel_enum::kernel_enum;
+
 /// Returns the checks of all rungs of this module.
 pub fn checks() -> Vec<Check> {
     let mut checks = reduce::selftest::checks();
+    checks.extend(gravity::direct::selftest::checks());
+    checks.extend(gravity::tree::insertion::selftest::checks());
     checks.extend(fluids::selftest::checks());
     checks.extend(heat::selftest::checks());
     checks.extend(wave::selftest::checks());
@@ -21,6 +27,16 @@ pub fn checks() -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_rung_of_the_direct_sum_passes() {
+        crate::run_checks(&gravity::direct::selftest::checks());
+    }
+
+    #[test]
+    fn every_rung_of_the_tree_passes() {
+        crate::run_checks(&gravity::tree::insertion::selftest::checks());
+    }
 
     #[test]
     fn every_rung_of_fluids_passes() {

@@ -74,5 +74,5 @@ pub(super) fn recorded_strategy(
 ) -> Option<DeviceStrategy> {
     let strategy: DeviceStrategy = serde_json::from_str(text).ok()?;
     let matches_run = strategy.precision() == settings.precision && strategy.name() == solver;
-    (matches_run && strategy.is_for_runs(device)).then_some(strategy)
+    (matches_run && strategy.fits(device)).then_some(strategy)
 }

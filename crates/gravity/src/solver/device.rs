@@ -90,12 +90,11 @@ impl DeviceStrategy {
         }
     }
 
-    /// Returns true if a run on `device` may use this strategy. It may not use rungs of a ladder or
-    /// strategies that the device does not support.
-    pub fn is_for_runs(&self, device: &Device) -> bool {
+    /// Returns whether `device` can run this strategy.
+    pub fn fits(&self, device: &Device) -> bool {
         match self {
-            Self::Direct(direct) => direct.is_for_runs() && direct.fits(device),
-            Self::Tree(tree) => tree.is_for_runs() && tree.fits(),
+            Self::Direct(direct) => direct.fits(device),
+            Self::Tree(tree) => tree.fits(),
         }
     }
 
@@ -201,5 +200,21 @@ mod tests {
             assert_eq!(serde_json::from_str::<DeviceStrategy>(&json).unwrap(), strategy);
         }
         assert!(serde_json::from_str::<DeviceStrategy>(r#"{"form":"groups"}"#).is_err());
+    }
+
+    /// Earlier versions could serialise the kernels of lectures, which no run uses.
+    #[test]
+    fn kernels_of_lectures_are_refused() {
+        let direct =
+            r#"{"form":"fast-math","precision":"single","block":256,"targets":1,"unroll":128,"splits":1}"#;
+        let message = serde_json::from_str::<direct::DirectDeviceStrategy>(direct).unwrap_err().to_string();
+        assert!(message.starts_with("unknown variant `fast-math`, expected `tiled` or `pairs-once`"));
+        let tree = r#"{"form":{"insertion":{"throttled":true,"waiting":"none","sorted":true,"walk":"vote"}},
+            "precision":"single","order":"monopole","leaf_size":16,"group_size":32}"#;
+        let message = serde_json::from_str::<tree::TreeDeviceStrategy>(tree).unwrap_err().to_string();
+        assert!(message.starts_with("unknown variant `insertion`, expected `groups`"), "{message}");
+        for text in [direct, tree] {
+            serde_json::from_str::<DeviceStrategy>(text).unwrap_err();
+        }
     }
 }

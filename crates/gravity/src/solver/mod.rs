@@ -11,7 +11,6 @@ mod kernels;
 mod memory;
 mod near;
 pub mod reference;
-pub mod rungs;
 pub mod tree;
 
 pub use memory::CpuMemory;

@@ -14,15 +14,11 @@ use orrery_device::Device;
 use orrery_device::testing::{SplitMix64, test_devices_with_f64};
 use orrery_model::Vec3s;
 
-use super::device::DeviceStrategy;
 use super::direct::device::DirectDeviceStrategy;
-use super::direct::rungs::rungs;
 use super::direct::selftest::{is_slow, pairs_once_strategies, production_strategies, tiled_strategies};
 use super::direct::{DirectCpuStrategy, MIXED_MIN_BODIES};
-use super::rungs::RungKind;
 use super::tree::TreeCpuStrategy;
-use super::tree::device::{Order, TreeAlgorithm, TreeDeviceStrategy};
-use super::tree::rungs::insertion_rungs;
+use super::tree::device::{Order, TreeDeviceStrategy};
 use super::tree::selftest::LEAF_AND_GROUP_SIZES;
 use super::tree::test_systems::{TestSystem, truncation_error};
 use super::*;
@@ -82,10 +78,7 @@ impl ForcePath {
     fn tree_parameters(&self) -> Option<(Order, Acceptance)> {
         match self {
             Self::Cpu(CpuStrategy::Tree(tree)) => Some((Order::Quadrupole, tree.acceptance)),
-            Self::DeviceTree(_, tree, acceptance) => match tree.algorithm {
-                TreeAlgorithm::Groups => Some((tree.order, *acceptance)),
-                TreeAlgorithm::Insertion(_) => Some((Order::Monopole, *acceptance)),
-            },
+            Self::DeviceTree(_, tree, acceptance) => Some((tree.order, *acceptance)),
             _ => None,
         }
     }
@@ -107,11 +100,7 @@ impl ForcePath {
 
     /// Returns whether the origin of the coordinates is the median of a sample of the bodies.
     fn has_sampled_origin(&self) -> bool {
-        match self {
-            Self::DeviceDirect(..) => true,
-            Self::DeviceTree(_, tree, _) => tree.algorithm != TreeAlgorithm::Groups,
-            Self::Cpu(_) => false,
-        }
+        matches!(self, Self::DeviceDirect(..))
     }
 
     /// Returns whether the two forces of a pair have the same coordinate differences, with opposite
@@ -129,16 +118,6 @@ impl ForcePath {
     fn min_bodies(&self) -> usize {
         let is_device_direct = matches!(self, Self::DeviceDirect(..));
         if self.precision() == Precision::Mixed && !is_device_direct { MIXED_MIN_BODIES } else { 1 }
-    }
-
-    /// Returns whether forces without softening are correct. The kernels of the course and the
-    /// insertion need softening.
-    fn works_without_softening(&self) -> bool {
-        match self {
-            Self::DeviceDirect(_, direct) => direct.is_for_runs(),
-            Self::DeviceTree(_, tree, _) => tree.is_for_runs(),
-            Self::Cpu(_) => true,
-        }
     }
 
     /// Returns whether bodies that are translated without rounding have forces with the same
@@ -174,7 +153,7 @@ impl ForcePath {
             Self::Cpu(CpuStrategy::Direct(direct)) => direct.precision == Precision::Mixed,
             Self::Cpu(CpuStrategy::Tree(_)) => true,
             Self::DeviceDirect(..) => false,
-            Self::DeviceTree(_, tree, _) => tree.algorithm == TreeAlgorithm::Groups,
+            Self::DeviceTree(..) => true,
         }
     }
 }
@@ -224,9 +203,9 @@ fn cpu_paths(draws: &mut SplitMix64) -> Vec<ForcePath> {
     paths.into_iter().map(ForcePath::Cpu).collect()
 }
 
-/// Draws strategies of the direct sum from the lists of the tuner, of the self-test and of the
-/// ladder. A kernel takes seconds to build with PoCL, so there only those of the self-test are
-/// drawn, which are in the cache of compiled kernels after it.
+/// Draws strategies of the direct sum from the lists of the tuner and of the self-test. A kernel
+/// takes seconds to build with PoCL, so there only those of the self-test are drawn, which are in
+/// the cache of compiled kernels after it.
 fn device_direct_paths(device: &Device, draws: &mut SplitMix64) -> Vec<ForcePath> {
     let mut strategies = Vec::new();
     for precision in Precision::ALL {
@@ -239,19 +218,10 @@ fn device_direct_paths(device: &Device, draws: &mut SplitMix64) -> Vec<ForcePath
         strategies.push(choose(draws, &candidates));
     }
     strategies.extend(production_strategies(device));
-    let course: Vec<_> = rungs(Some(device))
-        .into_iter()
-        .filter_map(|rung| match rung.kind {
-            RungKind::Device(DeviceStrategy::Direct(strategy)) if !strategy.is_for_runs() => Some(strategy),
-            _ => None,
-        })
-        .collect();
-    strategies.extend([choose(draws, &course), choose(draws, &course)]);
     strategies.into_iter().map(|strategy| ForcePath::DeviceDirect(device.clone(), strategy)).collect()
 }
 
-/// Draws a tree in groups for every precision, and one by insertion, from the lists of the
-/// self-test.
+/// Draws a tree for every precision from the lists of the self-test.
 fn device_tree_paths(device: &Device, draws: &mut SplitMix64) -> Vec<ForcePath> {
     let mut paths = Vec::new();
     for precision in Precision::ALL {
@@ -272,20 +242,12 @@ fn device_tree_paths(device: &Device, draws: &mut SplitMix64) -> Vec<ForcePath> 
         };
         paths.push(ForcePath::DeviceTree(device.clone(), strategy, acceptance));
     }
-    let (_, options, _) = choose(draws, &insertion_rungs());
-    let insertion = TreeDeviceStrategy {
-        algorithm: TreeAlgorithm::Insertion(options),
-        order: Order::Monopole,
-        ..TreeDeviceStrategy::default_for(device, Precision::Single)
-    };
-    let acceptance = Acceptance::Geometric { theta: draw_theta(draws) };
-    paths.push(ForcePath::DeviceTree(device.clone(), insertion, acceptance));
     paths
 }
 
 /// Draws at least `min_bodies` bodies. Some systems have a single body, coincident bodies or
-/// massless ones. The softening is 0 only if `may_be_unsoftened` and no two bodies coincide.
-fn draw_system(draws: &mut SplitMix64, min_bodies: usize, may_be_unsoftened: bool) -> TestSystem {
+/// massless ones. The softening is 0 only if no two bodies coincide.
+fn draw_system(draws: &mut SplitMix64, min_bodies: usize) -> TestSystem {
     let n = match draws.below(8) {
         0 => 1,
         1 => 2,
@@ -323,7 +285,7 @@ fn draw_system(draws: &mut SplitMix64, min_bodies: usize, may_be_unsoftened: boo
             _ => 0.0,
         })
         .collect();
-    let is_unsoftened = may_be_unsoftened && shape < 2 && draws.below(3) == 0;
+    let is_unsoftened = shape < 2 && draws.below(3) == 0;
     let eps = if is_unsoftened { 0.0 } else { 0.01 + 0.1 * uniform(draws) };
     TestSystem { position, mass, eps }
 }
@@ -356,7 +318,7 @@ fn for_all_cases(mut check: impl FnMut(&mut Case) -> Result<(), String>) {
     for (path_index, path) in (0..).zip(paths) {
         for system_index in 0..SYSTEMS {
             let mut draws = SplitMix64::new(SEED ^ (path_index << 32 | system_index << 16));
-            let system = draw_system(&mut draws, path.min_bodies(), path.works_without_softening());
+            let system = draw_system(&mut draws, path.min_bodies());
             let reference = system.reference_forces().acceleration;
             let found = path.accelerations(&system, &reference);
             let mut case = Case { path: path.clone(), system, reference, found, draws };

@@ -3,9 +3,10 @@
 use orrery_device::{Buffer, Device, DeviceError, Pinned};
 use orrery_gravity::solver::Problem;
 use orrery_gravity::solver::direct::device::{DeviceDirect, DirectDeviceStrategy};
+use orrery_measure::workload::{VectorBuffers, columns_of, zero_vectors};
 use orrery_model::{Precision, Vec3s};
 
-use super::device_part::{Buffers3, columns_of, pinned_copies, zero_columns};
+use super::device_part::pinned_copies;
 
 /// A sum by the device alone.
 pub struct DeviceAlone<'a> {
@@ -13,8 +14,8 @@ pub struct DeviceAlone<'a> {
     problem: Problem<'a>,
     direct: DeviceDirect,
     mass: Buffer<f64>,
-    position: Buffers3,
-    acceleration: Buffers3,
+    position: VectorBuffers,
+    acceleration: VectorBuffers,
     host_position: [Pinned<f64>; 3],
     found: [Pinned<f64>; 3],
 }
@@ -29,8 +30,8 @@ impl<'a> DeviceAlone<'a> {
             problem,
             direct: DeviceDirect::new(device, n, &strategy)?,
             mass: device.upload(problem.mass)?,
-            position: zero_columns(device, n)?,
-            acceleration: zero_columns(device, n)?,
+            position: zero_vectors(device, n)?,
+            acceleration: zero_vectors(device, n)?,
             host_position: pinned_copies(device, problem.position)?,
             found: [device.pinned(n)?, device.pinned(n)?, device.pinned(n)?],
         })

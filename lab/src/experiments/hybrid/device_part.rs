@@ -3,7 +3,8 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Event, Pinned, Queue};
 use orrery_gravity::solver::Problem;
-use orrery_gravity::solver::direct::device::{Columns, DeviceTargetSum};
+use orrery_gravity::solver::direct::device::DeviceTargetSum;
+use orrery_measure::workload::{VectorBuffers, columns_of, zero_vectors};
 use orrery_model::Vec3s;
 
 use super::device_strategy;
@@ -31,13 +32,6 @@ pub const LANE_NAMES: [&str; 2] = ["kernels", "copies back"];
 const UPLOAD: &str = "positions";
 const DOWNLOAD: &str = "accelerations";
 
-/// Three columns of one element per body.
-pub(super) type Buffers3 = [Buffer<f64>; 3];
-
-pub(super) fn columns_of([x, y, z]: &Buffers3) -> Columns<'_> {
-    Columns { x, y, z }
-}
-
 /// Returns the columns of vectors.
 pub(super) fn slices_of(vectors: &Vec3s) -> [&[f64]; 3] {
     [&vectors.x, &vectors.y, &vectors.z]
@@ -54,11 +48,6 @@ pub(super) fn pinned_copies(device: &Device, vectors: &Vec3s) -> Result<[Pinned<
     Ok([pinned_copy(x)?, pinned_copy(y)?, pinned_copy(z)?])
 }
 
-/// Allocates three columns of `n` zeros.
-pub(super) fn zero_columns(device: &Device, n: usize) -> Result<Buffers3, DeviceError> {
-    Ok([device.zeros(n)?, device.zeros(n)?, device.zeros(n)?])
-}
-
 /// Targets that are computed by one launch.
 struct Segment {
     sum: DeviceTargetSum,
@@ -71,8 +60,8 @@ pub(super) struct DevicePart<'a> {
     device: &'a Device,
     problem: Problem<'a>,
     mass: Buffer<f64>,
-    position: Buffers3,
-    acceleration: Buffers3,
+    position: VectorBuffers,
+    acceleration: VectorBuffers,
     segments: Vec<Segment>,
     copies: Copies,
     /// Events before and after the work that was queued last.
@@ -114,7 +103,7 @@ impl<'a> DevicePart<'a> {
             let sum = DeviceTargetSum::new(device, problem.mass, range, &strategy)?;
             segments.push(Segment { sum, found });
         }
-        let (position, acceleration) = (zero_columns(device, n)?, zero_columns(device, n)?);
+        let (position, acceleration) = (zero_vectors(device, n)?, zero_vectors(device, n)?);
         let mass = device.upload(problem.mass)?;
         Ok(Self { device, problem, mass, position, acceleration, segments, copies, queued: None })
     }

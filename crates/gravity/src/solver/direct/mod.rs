@@ -5,15 +5,11 @@
 //! arithmetic units busy.
 //!
 //! `cpu` is the solver for the CPU, `mixed` its mixed precision, and `device` has the kernels for
-//! GPUs. `plain` has two loops for the start of the ladder. `rungs` lists the steps from the
-//! slowest kernel to the fastest. `selftest` compares each kernel with the reference implementation
-//! (`solver::reference`).
+//! GPUs. `selftest` compares each kernel with the reference implementation (`solver::reference`).
 
 pub mod cpu;
 pub mod device;
 mod mixed;
-pub mod plain;
-pub mod rungs;
 pub mod selftest;
 
 pub(super) use cpu::shared_forces_into;

@@ -8,13 +8,8 @@ use orrery_device::{Device, DeviceKind};
 use orrery_model::rng::Draws;
 use orrery_model::{Precision, Vec3s};
 
-use super::device::{
-    Columns, CourseProgram, DeviceDirect, DirectDeviceStrategy, DirectKernel, JerkRequest, check_steps,
-};
-use super::rungs::rungs;
+use super::device::{Columns, DeviceDirect, DirectDeviceStrategy, DirectKernel, JerkRequest};
 use crate::accuracy::{ForceErrors, largest_relative_error};
-use crate::solver::device::DeviceStrategy;
-use crate::solver::rungs::RungKind;
 use crate::solver::{Problem, jerk, reference};
 
 /// Numbers of bodies: small and odd ones, and 1024, which is a multiple of every block size.
@@ -29,12 +24,6 @@ pub fn checks() -> Vec<Check> {
         check("tiled, double", |device| check_tiled(device, Precision::Double)),
         check("every pair once, single", |device| check_pairs_once(device, Precision::Single)),
         check("every pair once, mixed", |device| check_pairs_once(device, Precision::Mixed)),
-        check("the ladder's rungs", check_ladder),
-        check("steps with parameters as arguments", |device| check_steps(device, CourseProgram::Arguments)),
-        check("steps with parameters in constant memory", |device| {
-            check_steps(device, CourseProgram::ConstantMemory)
-        }),
-        check("steps with the last kernel of the course", |device| check_steps(device, CourseProgram::Final)),
         check("unequal masses and massless bodies", check_unequal_masses),
         check("without softening", check_without_softening),
         check("a close pair keeps its digits in mixed precision", check_close_pair),
@@ -48,13 +37,13 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// Bodies for the checks.
-struct TestSystem {
+struct DirectTestSystem {
     position: Vec3s,
     mass: Vec<f64>,
     eps: f64,
 }
 
-impl TestSystem {
+impl DirectTestSystem {
     /// Returns a cluster that is dense towards the centre, with equal masses.
     fn cluster(n: usize) -> Self {
         let mut position = Vec3s::default();
@@ -116,13 +105,18 @@ impl TestSystem {
     }
 
     /// Compares the accelerations of `strategy` with the reference implementation.
-    fn check(&self, device: &Device, strategy: &DirectDeviceStrategy, limits: Limits) -> Result<(), String> {
+    fn check(
+        &self,
+        device: &Device,
+        strategy: &DirectDeviceStrategy,
+        limits: DirectErrorLimits,
+    ) -> Result<(), String> {
         let found = self.compute_on(device, strategy, false)?.0;
         self.compare(&found, limits).map_err(|message| format!("{}, {message}", strategy.describe()))
     }
 
     /// Compares accelerations with the reference implementation.
-    fn compare(&self, found: &Vec3s, limits: Limits) -> Result<(), String> {
+    fn compare(&self, found: &Vec3s, limits: DirectErrorLimits) -> Result<(), String> {
         let (n, errors) = (self.mass.len(), self.force_errors(found));
         // A force that should be zero has no relative error, so it is checked here.
         for (i, expected) in self.expected().0.iter().enumerate() {
@@ -135,7 +129,7 @@ impl TestSystem {
             return Ok(());
         }
         let ForceErrors { median, max, .. } = errors;
-        let Limits { median: median_limit, max: max_limit } = limits;
+        let DirectErrorLimits { median: median_limit, max: max_limit } = limits;
         Err(format!(
             "n = {n}: relative error {median:.1e} (median) and {max:.1e} (largest), \
              expected at most {median_limit:.1e} and {max_limit:.1e}"
@@ -149,12 +143,12 @@ fn columns(buffers: &[orrery_device::Buffer<f64>; 3]) -> Columns<'_> {
 
 /// Upper limits of the relative force errors.
 #[derive(Clone, Copy)]
-struct Limits {
+struct DirectErrorLimits {
     median: f64,
     max: f64,
 }
 
-impl Limits {
+impl DirectErrorLimits {
     /// Returns the limits of a precision.
     ///
     /// Single: coordinates are rounded to 2^-24 of their size, and the softening is a hundredth of
@@ -214,7 +208,11 @@ pub(crate) fn tiled_strategies(device: &Device, precision: Precision) -> Vec<Dir
 fn check_tiled(device: &Device, precision: Precision) -> Result<(), String> {
     for strategy in tiled_strategies(device, precision) {
         for n in SIZES {
-            TestSystem::cluster(n).check(device, &strategy, Limits::for_precision(precision))?;
+            DirectTestSystem::cluster(n).check(
+                device,
+                &strategy,
+                DirectErrorLimits::for_precision(precision),
+            )?;
         }
     }
     Ok(())
@@ -234,7 +232,11 @@ pub(crate) fn pairs_once_strategies(device: &Device, precision: Precision) -> Ve
 fn check_pairs_once(device: &Device, precision: Precision) -> Result<(), String> {
     for strategy in pairs_once_strategies(device, precision) {
         for n in if is_slow(device) { &SIZES[..6] } else { &SIZES[..] } {
-            TestSystem::cluster(*n).check(device, &strategy, Limits::for_precision(precision))?;
+            DirectTestSystem::cluster(*n).check(
+                device,
+                &strategy,
+                DirectErrorLimits::for_precision(precision),
+            )?;
         }
     }
     if !is_slow(device) {
@@ -247,33 +249,16 @@ fn check_pairs_once(device: &Device, precision: Precision) -> Result<(), String>
             unroll: 4,
             splits: 1,
         };
-        TestSystem::cluster(20_011).check(device, &strategy, Limits::for_precision(precision))?;
+        DirectTestSystem::cluster(20_011).check(
+            device,
+            &strategy,
+            DirectErrorLimits::for_precision(precision),
+        )?;
     }
     Ok(())
 }
 
-fn check_ladder(device: &Device) -> Result<(), String> {
-    for rung in rungs(Some(device)) {
-        let strategy = match rung.kind {
-            // `check_steps` checks the steps.
-            RungKind::Cpu(..)
-            | RungKind::PlainCpu
-            | RungKind::CourseStep
-            | RungKind::InsertionStep(_)
-            | RungKind::Device(DeviceStrategy::Tree(_)) => continue,
-            RungKind::Device(DeviceStrategy::Direct(strategy)) => strategy,
-            RungKind::Default => DirectDeviceStrategy::default_for(device, 1000, rung.precision),
-        };
-        for n in if is_slow(device) { [1, 33, 500] } else { [1, 257, 4099] } {
-            let result =
-                TestSystem::cluster(n).check(device, &strategy, Limits::for_precision(rung.precision));
-            result.map_err(|message| format!("{}: {message}", rung.name))?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns the kernels that a run may use, in all precisions that fit the device.
+/// Returns all kernels, in all precisions that fit the device.
 pub(crate) fn production_strategies(device: &Device) -> Vec<DirectDeviceStrategy> {
     let mut strategies = Vec::new();
     for kernel in [DirectKernel::Tiled, DirectKernel::PairsOnce] {
@@ -291,9 +276,9 @@ fn check_unequal_masses(device: &Device) -> Result<(), String> {
     for strategy in production_strategies(device) {
         for n in [33, 517] {
             // Forces of light bodies count as much as those of heavy ones, and have larger errors.
-            let Limits { median, max } = Limits::for_precision(strategy.precision);
-            let limits = Limits { median, max: 3.0 * max };
-            TestSystem::with_unequal_masses(n).check(device, &strategy, limits)?;
+            let DirectErrorLimits { median, max } = DirectErrorLimits::for_precision(strategy.precision);
+            let limits = DirectErrorLimits { median, max: 3.0 * max };
+            DirectTestSystem::with_unequal_masses(n).check(device, &strategy, limits)?;
         }
     }
     Ok(())
@@ -301,11 +286,11 @@ fn check_unequal_masses(device: &Device) -> Result<(), String> {
 
 fn check_without_softening(device: &Device) -> Result<(), String> {
     for strategy in production_strategies(device) {
-        let system = TestSystem { eps: 0.0, ..TestSystem::cluster(517) };
+        let system = DirectTestSystem { eps: 0.0, ..DirectTestSystem::cluster(517) };
         let limits = match strategy.precision {
             // Without softening, rounded coordinates of near pairs give large errors.
-            Precision::Single => Limits { median: 1e-5, max: 0.1 },
-            precision => Limits::for_precision(precision),
+            Precision::Single => DirectErrorLimits { median: 1e-5, max: 0.1 },
+            precision => DirectErrorLimits::for_precision(precision),
         };
         system.check(device, &strategy, limits)?;
     }
@@ -317,12 +302,12 @@ fn check_without_softening(device: &Device) -> Result<(), String> {
 fn check_close_pair(device: &Device) -> Result<(), String> {
     for strategy in production_strategies(device).into_iter().filter(|s| s.precision != Precision::Single) {
         for n in [200, 517] {
-            let mut system = TestSystem { eps: 0.0, ..TestSystem::cluster(n) };
+            let mut system = DirectTestSystem { eps: 0.0, ..DirectTestSystem::cluster(n) };
             system.position.set(0, [0.7, -0.3, 0.4]);
             // In another body block, and in the same.
             for partner in [n - 1, 1] {
                 system.position.set(partner, [0.7 + 1e-6, -0.3 + 3e-7, 0.4]);
-                system.check(device, &strategy, Limits::for_precision(strategy.precision))?;
+                system.check(device, &strategy, DirectErrorLimits::for_precision(strategy.precision))?;
                 system.position.set(partner, [-0.5, 0.1 + partner as f64 * 1e-3, 0.2]);
             }
         }
@@ -333,7 +318,7 @@ fn check_close_pair(device: &Device) -> Result<(), String> {
 fn check_scales(device: &Device) -> Result<(), String> {
     for strategy in production_strategies(device) {
         for (length, mass) in [(1e20, 1e36), (1e-15, 1e-20), (3e60, 1e-90)] {
-            let mut system = TestSystem::cluster(300);
+            let mut system = DirectTestSystem::cluster(300);
             for i in 0..300 {
                 let position = system.position.get(i);
                 // Also shifted from the origin, by the size of the cluster.
@@ -341,8 +326,8 @@ fn check_scales(device: &Device) -> Result<(), String> {
             }
             system.mass.iter_mut().for_each(|m| *m *= mass);
             system.eps *= length;
-            let Limits { median, max } = Limits::for_precision(strategy.precision);
-            let limits = Limits { median: 3.0 * median, max: 3.0 * max };
+            let DirectErrorLimits { median, max } = DirectErrorLimits::for_precision(strategy.precision);
+            let limits = DirectErrorLimits { median: 3.0 * median, max: 3.0 * max };
             system.check(device, &strategy, limits)?;
         }
     }
@@ -354,19 +339,19 @@ fn check_far_body(device: &Device) -> Result<(), String> {
     for strategy in production_strategies(device) {
         // Body 0 is in the sample of the frame, body 17 is not.
         for (i, distance) in [(17, 1e6), (0, 1e6), (0, 1e10), (17, 1e10)] {
-            let mut system = TestSystem::cluster(300);
+            let mut system = DirectTestSystem::cluster(300);
             system.position.set(i, [distance, 2.0 * distance, -distance]);
-            system.check(device, &strategy, Limits::for_precision(strategy.precision))?;
+            system.check(device, &strategy, DirectErrorLimits::for_precision(strategy.precision))?;
         }
         // So far out that f32 cannot represent its force or its position. The others must be
         // unaffected.
         for (i, distance) in [(0, 1e13), (17, 1e20), (0, 1e60), (17, 1e60)] {
-            let mut system = TestSystem::cluster(300);
+            let mut system = DirectTestSystem::cluster(300);
             system.position.set(i, [distance, 0.0, 0.0]);
             let mut found = system.compute_on(device, &strategy, false)?.0;
             found.set(i, system.expected().0.get(i));
             let (error, limit) =
-                (system.force_errors(&found).max, Limits::for_precision(strategy.precision).max);
+                (system.force_errors(&found).max, DirectErrorLimits::for_precision(strategy.precision).max);
             if error.is_nan() || error > limit {
                 let strategy = strategy.describe();
                 return Err(format!(
@@ -377,9 +362,9 @@ fn check_far_body(device: &Device) -> Result<(), String> {
     }
     // One heavy body among massless ones.
     for strategy in production_strategies(device) {
-        let mut system = TestSystem { mass: vec![0.0; 100], ..TestSystem::cluster(100) };
+        let mut system = DirectTestSystem { mass: vec![0.0; 100], ..DirectTestSystem::cluster(100) };
         system.mass[1] = 1e41;
-        system.check(device, &strategy, Limits::for_precision(strategy.precision))?;
+        system.check(device, &strategy, DirectErrorLimits::for_precision(strategy.precision))?;
     }
     Ok(())
 }
@@ -387,10 +372,10 @@ fn check_far_body(device: &Device) -> Result<(), String> {
 fn check_potentials(device: &Device) -> Result<(), String> {
     for precision in [Precision::Single, Precision::Mixed, Precision::Double] {
         for n in [1, 33, 1000] {
-            let system = TestSystem::with_unequal_masses(n);
+            let system = DirectTestSystem::with_unequal_masses(n);
             let strategy = DirectDeviceStrategy::default_for(device, n, precision);
             let (found, expected) = (system.compute_on(device, &strategy, true)?.1, system.expected().1);
-            compare_potentials(&found, &expected, Limits::for_precision(precision).max)
+            compare_potentials(&found, &expected, DirectErrorLimits::for_precision(precision).max)
                 .map_err(|message| format!("{precision:?}, n = {n}: {message}"))?;
         }
     }
@@ -407,7 +392,7 @@ fn compare_potentials(found: &[f64], expected: &[f64], limit: f64) -> Result<(),
 
 fn check_jerks(device: &Device) -> Result<(), String> {
     for n in [1, 33, 300] {
-        let (system, moving) = (TestSystem::with_unequal_masses(n), TestSystem::cluster(n + 1));
+        let (system, moving) = (DirectTestSystem::with_unequal_masses(n), DirectTestSystem::cluster(n + 1));
         let take = |column: &[f64]| column[..n].to_vec();
         let Vec3s { x, y, z } = &moving.position;
         let velocity = Vec3s { x: take(x), y: take(y), z: take(z) };
@@ -460,7 +445,7 @@ fn compare_jerks(found: &(Vec3s, Vec3s), expected: &(Vec3s, Vec3s)) -> Result<()
 
 fn check_same_bits(device: &Device) -> Result<(), String> {
     for strategy in production_strategies(device) {
-        let system = TestSystem::with_unequal_masses(1000);
+        let system = DirectTestSystem::with_unequal_masses(1000);
         let (first, second) =
             (system.compute_on(device, &strategy, false)?.0, system.compute_on(device, &strategy, false)?.0);
         if first != second {
@@ -477,10 +462,10 @@ mod tests {
 
     #[test]
     fn a_nan_in_any_column_fails_the_checks() {
-        let limits = Limits { median: f64::MAX, max: f64::MAX };
+        let limits = DirectErrorLimits { median: f64::MAX, max: f64::MAX };
         // The acceleration of a single body is 0, which has no relative error.
         for n in [1, 33] {
-            let system = TestSystem::with_unequal_masses(n);
+            let system = DirectTestSystem::with_unequal_masses(n);
             let (acceleration, potential) = system.expected();
             assert_eq!(system.compare(&acceleration, limits), Ok(()));
             for with_nan in with_one_nan(&acceleration) {
@@ -490,7 +475,7 @@ mod tests {
             for with_nan in column_with_one_nan(&potential) {
                 compare_potentials(&with_nan, &potential, f64::MAX).unwrap_err();
             }
-            let velocity = TestSystem::cluster(n).position;
+            let velocity = DirectTestSystem::cluster(n).position;
             let expected = jerk::accelerations_and_jerks(&system.problem(), &velocity);
             assert_eq!(compare_jerks(&expected, &expected), Ok(()));
             for with_nan in with_one_nan(&expected.0) {

@@ -3,13 +3,11 @@
 //! - `cpu`: solver for the CPU. Its header defines the acceptance criteria.
 //! - `group_sum`: walk and sums of one group, for `cpu`.
 //! - `device`: kernels for GPUs.
-//! - `rungs`: the ladder from the first to the fastest of these solvers.
 //! - `selftest`: checks of every device solver against the direct sum.
 
 pub mod cpu;
 pub mod device;
 mod group_sum;
-pub mod rungs;
 pub mod selftest;
 pub(crate) mod test_systems;
 

@@ -6,10 +6,8 @@ use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
 
 use super::cpu;
-use super::device::{
-    InsertionOptions, Order, TreeAlgorithm, TreeDeviceStrategy, WalkOptions, insertion_selftest,
-};
-use super::test_systems::{TestSystem, truncation_error};
+use super::device::{Order, TreeDeviceStrategy, WalkOptions};
+use super::test_systems::TestSystem;
 use crate::accuracy::{ErrorBounds, ForceErrors, largest_relative_error};
 use crate::settings::Acceptance;
 use crate::tree::device::selftest as octree;
@@ -38,9 +36,7 @@ pub fn checks() -> Vec<Check> {
         check("walk, terms are counted", counted_terms),
         check("walk, the same bits twice", same_bits_twice),
         check("walk, the same bits with other options", same_bits_with_other_options),
-        check("groups and insertion agree", algorithms_agree),
     ]);
-    checks.extend(insertion_selftest::checks());
     checks
 }
 
@@ -470,28 +466,6 @@ fn same_bits_with_other_options(device: &Device) -> CheckResult {
         }
     }
     Ok(())
-}
-
-/// The two algorithms share hardly any code.
-fn algorithms_agree(device: &Device) -> CheckResult {
-    let (system, theta) = (TestSystem::cube(2000), 0.25);
-    let groups = TreeDeviceStrategy { order: Order::Monopole, ..default_strategy(device, Precision::Single) };
-    let algorithm = TreeAlgorithm::Insertion(InsertionOptions::COURSE);
-    let insertion = TreeDeviceStrategy { algorithm, ..groups };
-    let accelerations = |strategy| {
-        Ok::<_, String>(
-            system
-                .forces_on(device, strategy, geometric(theta), false, None)
-                .map_err(error_message)?
-                .0
-                .acceleration,
-        )
-    };
-    // Each of the two walks may have the errors of the bound.
-    let truncation = 2.0 * truncation_error(Order::Monopole, theta);
-    let bounds = ErrorBounds::new(&system.problem(), Precision::Single, truncation);
-    compare_accelerations(&accelerations(&groups)?, &accelerations(&insertion)?, 5e-3, &bounds)
-        .map_err(|message| format!("difference of groups and insertion: {message}"))
 }
 
 #[cfg(test)]

@@ -63,6 +63,11 @@ fn damaged_and_stale_files_are_ignored_with_a_one_line_reason() {
         (valid[..valid.len() / 2].to_owned(), "damaged"),
         ("[1, 2]".to_owned(), "damaged"),
         (valid.replace("\"form\":\"tiled\"", "\"form\":\"tensor\""), "damaged (unknown variant `tensor`"),
+        // A kernel of a lecture, which earlier versions knew.
+        (
+            valid.replace("\"form\":\"tiled\"", "\"form\":\"fast-math\""),
+            "damaged (unknown variant `fast-math`, expected `tiled` or `pairs-once`",
+        ),
         (valid.replace("\"n\":1024", "\"n\":-1"), "damaged"),
         (valid.replace("\"layout\":1", "\"layout\":7"), "stale (layout 7, expected 1)"),
         (valid.replace(&driver, "\"another\""), "stale (driver another"),

@@ -4,7 +4,7 @@
 //! sum, and the addition of partial sums. For few bodies all three are one launch. Every sum has a
 //! fixed order, so the same bodies give the same bits on the same device.
 
-mod course;
+mod frame;
 mod jerks;
 mod pairs_once;
 mod shared;
@@ -12,20 +12,15 @@ mod strategy;
 mod target_range;
 mod tiled;
 
-pub(super) use course::selftest::check_steps;
-pub use course::{CourseProgram, CourseSteps};
+pub use frame::{EvaluationFrame, FRAME_SLOTS_SOURCE, FRAME_SOURCE};
 pub use jerks::JerkRequest;
 pub use strategy::{DirectDeviceStrategy, DirectKernel};
 pub use target_range::DeviceTargetSum;
 
 use std::ops::Range;
 
-use orrery_device::{
-    Arg, Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
-};
-use orrery_model::Precision;
+use orrery_device::{Arg, Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilder, kernel_source};
 
-use course::{CourseKernels, VectorKernels};
 use jerks::JerkKernel;
 use pairs_once::PairsOnce;
 use tiled::Tiled;
@@ -42,7 +37,8 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub(crate) fn args(self) -> [Arg<'a>; 3] {
+    /// Returns the buffers as arguments of a kernel.
+    pub fn args(self) -> [Arg<'a>; 3] {
         self.buffers().map(Arg::from)
     }
 
@@ -77,51 +73,14 @@ impl MassSummary {
     }
 }
 
-/// Number of elements of the frame that kernels compute in (`FRAME_SLOTS` in `frame_slots.cu`).
-const FRAME_SLOTS: usize = 8;
-/// Slot of the scaled squared softening (`FRAME_EPS2` in `frame_slots.cu`).
-const FRAME_EPS2: usize = 5;
-
-// SAFETY: `find_frame` reads the first n elements of the columns and writes FRAME_SLOTS values. The
-// launch passes the length of the columns as n.
-const FRAME: KernelFile =
-    unsafe { KernelFile::new("frame.cu", kernel_source!("frame_slots.cu", "frame.cu")) };
-
-/// Frame of an evaluation, for kernels that do not compute it themselves. See `frame.cu`.
-struct Frame {
-    device: Device,
-    kernel: Kernel,
-    values: Buffer<f64>,
-}
-
-impl Frame {
-    /// Threads of the kernel (`FRAME_SAMPLE` in `frame.cu`).
-    const BLOCK_SIZE: u32 = 32;
-
-    fn new(builder: &mut KernelBuilder) -> Result<Self, DeviceError> {
-        let module = builder.build(&FRAME, &[], Math::Precise)?;
-        let (kernel, values) = (module.kernel("find_frame")?, builder.device().zeros(FRAME_SLOTS)?);
-        Ok(Self { device: builder.device().clone(), kernel, values })
-    }
-
-    /// Queues the computation of the frame and returns the buffer that it fills.
-    fn queue_update(&self, request: &PairSumRequest) -> Result<&Buffer<f64>, DeviceError> {
-        let PairSumRequest { position, mass, g, eps, total_mass, .. } = *request;
-        let [x, y, z] = position.args();
-        let n = mass.len() as i32;
-        let args = [x, y, z, n.into(), g.into(), eps.into(), total_mass.into(), (&self.values).into()];
-        self.device.queue().launch(&self.kernel, 1, Self::BLOCK_SIZE, &args)?;
-        Ok(&self.values)
-    }
-}
+/// Text of `pair.cu`, for other kernels that sum pairs: reciprocal square roots and the position of
+/// padding.
+pub const PAIR_SOURCE: &str = kernel_source!("pair.cu");
 
 /// The kernels that compute the sum, with their buffers.
 enum PairSum {
     Tiled(Box<Tiled>),
     PairsOnce(Box<PairsOnce>),
-    Course(Box<CourseKernels<f32>>),
-    CourseDouble(Box<CourseKernels<f64>>),
-    Vectors(Box<VectorKernels>),
 }
 
 /// Solver of all pairs of `n` bodies on a device, with the buffers it needs between evaluations.
@@ -176,7 +135,6 @@ impl DeviceDirect {
         match strategy.kernel {
             DirectKernel::Tiled => tiled::scratch_bytes(device, n, strategy),
             DirectKernel::PairsOnce => pairs_once::scratch_bytes(device, n, strategy),
-            _ => course::scratch_bytes(n, strategy.precision),
         }
     }
 
@@ -208,9 +166,6 @@ impl DeviceDirect {
         match self.pair_sum(masses)? {
             PairSum::Tiled(tiled) => tiled.queue_sum(&request, None),
             PairSum::PairsOnce(pairs_once) => pairs_once.queue_sum(&request),
-            PairSum::Course(course) => course.queue_sum(&request),
-            PairSum::CourseDouble(course) => course.queue_sum(&request),
-            PairSum::Vectors(vectors) => vectors.queue_sum(&request),
         }
     }
 
@@ -243,13 +198,6 @@ impl DeviceDirect {
             DirectKernel::PairsOnce => {
                 PairSum::PairsOnce(Box::new(PairsOnce::new(builder, n, strategy, masses.are_equal)?))
             }
-            kernel if kernel.is_of_second_course() => {
-                PairSum::Vectors(Box::new(VectorKernels::new(builder, n, strategy)?))
-            }
-            _ if strategy.precision == Precision::Double => {
-                PairSum::CourseDouble(Box::new(CourseKernels::new(builder, n, strategy)?))
-            }
-            _ => PairSum::Course(Box::new(CourseKernels::new(builder, n, strategy)?)),
         })
     }
 
@@ -279,9 +227,6 @@ impl DeviceDirect {
         Some(match self.sum.as_ref()? {
             PairSum::Tiled(tiled) => (&tiled.kernel, self.strategy.block),
             PairSum::PairsOnce(pairs_once) => (&pairs_once.kernel, self.strategy.block),
-            PairSum::Course(course) => (&course.kernel, course.block_size),
-            PairSum::CourseDouble(course) => (&course.kernel, course.block_size),
-            PairSum::Vectors(vectors) => (&vectors.kernel, self.strategy.block),
         })
     }
 

@@ -8,7 +8,7 @@ use orrery_device::{
 };
 use orrery_model::Precision;
 
-use super::{DirectDeviceStrategy, Frame, PairSumRequest};
+use super::{DirectDeviceStrategy, EvaluationFrame, PairSumRequest};
 use crate::share::{DeviceGather, PartSpan, SharedEvaluation};
 
 // SAFETY: the kernels access n elements of the columns and one element per padded body of the other
@@ -33,7 +33,7 @@ const SUM_BODIES: u32 = SUM_BLOCK_SIZE / SEGMENTS as u32;
 
 pub(super) struct PairsOnce {
     device: Device,
-    frame: Frame,
+    frame: EvaluationFrame,
     prepare: Kernel,
     pub(super) kernel: Kernel,
     within_blocks: Kernel,
@@ -170,7 +170,7 @@ impl PairsOnce {
         // few, and pairs farther apart keep their digits.
         let near_distance = 0.25 / (n as f64).cbrt();
         Ok(Self {
-            frame: Frame::new(builder)?,
+            frame: EvaluationFrame::new(builder)?,
             prepare: module.kernel("prepare")?,
             within_blocks: module.kernel("within_blocks")?,
             add_round: module.kernel("add_round")?,
@@ -196,15 +196,21 @@ impl PairsOnce {
         let all = 0..self.plan.all_chunks();
         if self.plan.rounds(all.clone()).count() > 1 {
             self.reserve_rows(0)?;
-            let frame = self.frame.queue_update(request)?;
+            let frame = self.queue_frame(request)?;
             self.queue_preparation(request, frame)?;
             self.queue_rounds(frame, all)?;
             return self.queue_addition(request, frame, &self.segment_sums, SEGMENTS);
         }
-        let frame = self.frame.queue_update(request)?;
+        let frame = self.queue_frame(request)?;
         self.queue_preparation(request, frame)?;
         self.queue_chunks(frame, all)?;
         self.queue_addition_of_round(request, frame)
+    }
+
+    /// Queues the computation of the frame and returns its buffer.
+    fn queue_frame(&self, request: &PairSumRequest) -> Result<&Buffer<f64>, DeviceError> {
+        let PairSumRequest { position, mass, g, eps, total_mass, .. } = *request;
+        self.frame.queue_update(position, mass, g, eps, total_mass)
     }
 
     /// Does [`queue_sum`](Self::queue_sum) together with other ranks. Every rank computes some
@@ -220,7 +226,7 @@ impl PairsOnce {
         let part = self.queue_nodes(request, nodes, parts.own());
         let values_per_node = 3 * self.high.len();
         gather.exchange_values(evaluation, &parts, &self.node_sums, values_per_node, part)?;
-        Ok(self.queue_addition(request, &self.frame.values, &self.node_sums, nodes)?)
+        Ok(self.queue_addition(request, self.frame.values(), &self.node_sums, nodes)?)
     }
 
     /// Queues the sums of the nodes `own` of `nodes` nodes. Returns the events around the rounds.
@@ -232,7 +238,7 @@ impl PairsOnce {
     ) -> Result<PartSpan, DeviceError> {
         self.reserve_rows(nodes)?;
         let (queue, segments_per_node) = (self.device.queue(), SEGMENTS / nodes);
-        let frame = self.frame.queue_update(request)?;
+        let frame = self.queue_frame(request)?;
         self.queue_preparation(request, frame)?;
         let start = queue.record()?;
         let [first, end] = [own.start, own.end].map(|node| self.plan.segment_start(node * segments_per_node));

@@ -22,16 +22,14 @@ impl DeviceDirect {
         evaluation: SharedEvaluation<'_>,
         gather: &mut DeviceGather,
     ) -> Result<(), LinkError> {
-        let ForceRequest { position, mass, g, eps, acceleration, potential, .. } = *request;
         if self.n == 0 {
             return Ok(());
         }
         match self.strategy.kernel {
-            DirectKernel::Tiled => self.share_targets(request, evaluation, gather),
-            _ if potential.is_some() => self.share_targets(request, evaluation, gather),
-            DirectKernel::PairsOnce => self.share_pairs(request, evaluation, gather),
-            // The kernels of the course are not for runs. Every rank computes all forces.
-            _ => Ok(self.forces(position, mass, g, eps, acceleration, potential)?),
+            DirectKernel::PairsOnce if request.potential.is_none() => {
+                self.share_pairs(request, evaluation, gather)
+            }
+            DirectKernel::PairsOnce | DirectKernel::Tiled => self.share_targets(request, evaluation, gather),
         }
     }
 

@@ -1,103 +1,26 @@
-//! Strategies of the device solver as plain data, so that the ladder and the tuner can enumerate
-//! them.
+//! Strategies of the device solver as plain data, so that the tuner can enumerate them.
 
 use orrery_device::{Device, DeviceKind};
 use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
-/// Kernel of the device solver. The first thirteen are the optimisation steps of a course on GPU
-/// programming (the course's ladder). Each includes the steps before it. They compute in f32, and
-/// those without special compiler flags also in f64.
+/// Kernel of the device solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectKernel {
-    /// One thread for all bodies.
-    OneThread,
-    /// One thread per body, bodies as an array of structures.
-    Structs,
-    /// Bodies as a structure of arrays.
-    Arrays,
-    /// Parameters in constant memory.
-    Constant,
-    /// Reciprocal square root instruction.
-    Rsqrt,
-    /// Two loops instead of `if (i != j)`.
-    TwoLoops,
-    /// Tiles of sources in shared memory, with the `if` again.
-    Tile,
-    /// Inner loop unrolled.
-    Unrolled,
-    /// Without the `if`. Softening keeps a body's own term finite, and its difference is zero.
-    NoIf,
-    /// Terms arranged for FMA.
-    Fma,
-    /// Inner loop unrolled further.
-    MoreUnrolled,
-    /// Denormals flushed to zero.
-    FlushToZero,
-    /// All fast-math flags.
-    FastMath,
-    /// Second course: bodies as an array of structures of seven floats.
-    BodyStructs,
-    /// Second course: bodies as a structure of arrays.
-    BodyArrays,
-    /// Second course: bodies as float4.
-    BodyFloat4,
-    /// Second course: a loop with the stride of the grid over the targets of a thread.
-    GridStride,
-    /// Second course: tiles of float4 in shared memory.
-    TileFloat4,
     /// Several targets per thread, sources split over blocks. Any precision, correct without
     /// softening.
     Tiled,
-    /// Each pair evaluated once for both bodies.
+    /// Each pair evaluated once for both bodies. `Single` and `Mixed` only.
     PairsOnce,
 }
 
 impl DirectKernel {
-    /// Returns whether it is one of the kernels of the second course.
-    pub(super) fn is_of_second_course(self) -> bool {
-        matches!(
-            self,
-            Self::BodyStructs | Self::BodyArrays | Self::BodyFloat4 | Self::GridStride | Self::TileFloat4
-        )
-    }
-
-    /// Returns whether blocks load tiles of sources into shared memory.
-    pub fn has_tiles(self) -> bool {
-        match self {
-            Self::OneThread
-            | Self::Structs
-            | Self::Arrays
-            | Self::Constant
-            | Self::Rsqrt
-            | Self::TwoLoops
-            | Self::BodyStructs
-            | Self::BodyArrays
-            | Self::BodyFloat4
-            | Self::GridStride => false,
-            Self::Tile
-            | Self::Unrolled
-            | Self::NoIf
-            | Self::Fma
-            | Self::MoreUnrolled
-            | Self::FlushToZero
-            | Self::FastMath
-            | Self::TileFloat4
-            | Self::Tiled
-            | Self::PairsOnce => true,
-        }
-    }
-
-    /// Returns whether there is a version for a precision. For example, flags of f32 arithmetic
-    /// have no effect on f64.
+    /// Returns whether there is a version for a precision.
     fn supports(self, precision: Precision) -> bool {
         match self {
             Self::Tiled => true,
             Self::PairsOnce => precision != Precision::Double,
-            Self::FlushToZero | Self::FastMath => precision == Precision::Single,
-            _ if self.is_of_second_course() => precision == Precision::Single,
-            _ => precision != Precision::Mixed,
         }
     }
 }
@@ -201,12 +124,6 @@ impl DirectDeviceStrategy {
             && self.shared_bytes() <= properties.shared_bytes
     }
 
-    /// Returns whether a run may use this strategy. The kernels of the course are only for the
-    /// ladder, where bodies do not move.
-    pub fn is_for_runs(&self) -> bool {
-        matches!(self.kernel, DirectKernel::Tiled | DirectKernel::PairsOnce)
-    }
-
     /// Returns an upper bound of the shared memory per block.
     fn shared_bytes(&self) -> u64 {
         let block = u64::from(self.block);
@@ -214,7 +131,7 @@ impl DirectDeviceStrategy {
             // The tile twice, sums that rotate through shared memory, and reactions per warp.
             DirectKernel::PairsOnce => 44 * block + 12 * block * (block / 32),
             // Tiles of high and low parts, and the frame.
-            _ => 32 * block + 2048,
+            DirectKernel::Tiled => 32 * block + 2048,
         }
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use orrery_device::{Device, DeviceError};
 use orrery_model::{Precision, Vec3s};
 
-use super::{Limits, TestSystem, columns, with_shapes};
+use super::{DirectErrorLimits, DirectTestSystem, columns, with_shapes};
 use crate::accuracy::ForceErrors;
 use crate::solver::direct::device::{DeviceTargetSum, DirectDeviceStrategy, DirectKernel};
 use crate::solver::{Problem, reference};
@@ -18,7 +18,7 @@ pub fn check_target_ranges(device: &Device) -> Result<(), String> {
     for (precision, shape) in [(Precision::Single, (64, 4, 4, 0)), (Precision::Double, (96, 3, 8, 5))] {
         for strategy in with_shapes(DirectKernel::Tiled, precision, &[shape]) {
             for n in [1, 33, 1000] {
-                let system = TestSystem::with_unequal_masses(n);
+                let system = DirectTestSystem::with_unequal_masses(n);
                 for targets in [0..n, 0..1, n - 1..n, n / 3..n, n / 4..n / 2] {
                     check_range(device, &strategy, &system, targets.clone())
                         .map_err(|message| format!("targets {targets:?} of {n}: {message}"))?;
@@ -32,7 +32,7 @@ pub fn check_target_ranges(device: &Device) -> Result<(), String> {
 fn check_range(
     device: &Device,
     strategy: &DirectDeviceStrategy,
-    system: &TestSystem,
+    system: &DirectTestSystem,
     targets: Range<usize>,
 ) -> Result<(), String> {
     let found = compute(device, strategy, system, &targets).map_err(|error| error.to_string())?;
@@ -44,7 +44,7 @@ fn check_range(
     let targets: Vec<usize> = targets.collect();
     let expected = reference::forces_on(&system.problem(), &targets).0;
     let errors = ForceErrors::measure(&found, &targets, &expected);
-    let limit = Limits::for_precision(strategy.precision).max;
+    let limit = DirectErrorLimits::for_precision(strategy.precision).max;
     if targets.is_empty() || errors.max <= limit {
         return Ok(());
     }
@@ -54,7 +54,7 @@ fn check_range(
 fn compute(
     device: &Device,
     strategy: &DirectDeviceStrategy,
-    system: &TestSystem,
+    system: &DirectTestSystem,
     targets: &Range<usize>,
 ) -> Result<Vec3s, DeviceError> {
     let Problem { position, mass, g, eps, .. } = system.problem();

@@ -4,14 +4,11 @@
 //! groups, moments and walk, and does not wait for any of them. Every sum has a fixed order, so
 //! equal bodies give equal bits on the same device.
 
-mod insertion;
 mod strategy;
 mod walk;
 
 pub use crate::tree::device::Order;
-pub use insertion::selftest as insertion_selftest;
-pub use insertion::{BLOCKS_PER_SM, INSERTION_KERNELS, InsertionSteps};
-pub use strategy::{InsertionOptions, TreeAlgorithm, TreeDeviceStrategy, Waiting, WalkOptions, WarpWalk};
+pub use strategy::{TreeAlgorithm, TreeDeviceStrategy, WalkOptions};
 
 use std::ops::Range;
 
@@ -21,7 +18,6 @@ use orrery_device::{Buffer, BuildTime, Device, DeviceError, Kernel, KernelBuilde
 use crate::settings::Acceptance;
 use crate::share::{DeviceGather, PartSpan, SharedEvaluation};
 use crate::solver::direct::device::Columns;
-use insertion::Insertion;
 use walk::TreeWalk;
 
 /// Inputs and outputs of one force evaluation. All columns have one entry per body.
@@ -59,7 +55,7 @@ impl ForceRequest<'_> {
 pub struct DeviceTreeReport {
     /// Cells of the tree, leaves included.
     pub cells: u64,
-    /// Groups that walked together, or 0 if each body walked alone.
+    /// Groups that walked together.
     pub groups: u64,
     /// Body-body terms of all targets.
     pub body_terms: u64,
@@ -80,12 +76,6 @@ pub struct TreeStageTimes {
     pub walk: f64,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one per tree, and it is not moved")]
-enum Kernels {
-    Groups(TreeWalk),
-    Insertion(Insertion),
-}
-
 /// Tree of `n` bodies on a device, with its kernels and buffers. The masses must be the same in
 /// every evaluation, because their sum is computed only once.
 pub struct DeviceTree {
@@ -94,7 +84,7 @@ pub struct DeviceTree {
     strategy: TreeDeviceStrategy,
     total_mass: Option<f64>,
     /// None if `n` is 0.
-    kernels: Option<Kernels>,
+    walk: Option<TreeWalk>,
 }
 
 /// Largest number of bodies. `children` packs a cell number and three bits into 32 bits, and there
@@ -111,14 +101,11 @@ impl DeviceTree {
             return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
         }
         let mut builder = KernelBuilder::new(device);
-        let kernels = match strategy.algorithm {
-            _ if n == 0 => None,
-            TreeAlgorithm::Groups => Some(Kernels::Groups(TreeWalk::new(&mut builder, n, strategy)?)),
-            TreeAlgorithm::Insertion(options) => {
-                Some(Kernels::Insertion(Insertion::new(&mut builder, n, options, BLOCKS_PER_SM)?))
-            }
+        let walk = match n {
+            0 => None,
+            _ => Some(TreeWalk::new(&mut builder, n, strategy)?),
         };
-        Ok(Self { builder, n, strategy: *strategy, total_mass: None, kernels })
+        Ok(Self { builder, n, strategy: *strategy, total_mass: None, walk })
     }
 
     /// Returns the strategy in use.
@@ -128,24 +115,16 @@ impl DeviceTree {
 
     /// Returns the device memory that a tree needs in addition to the bodies, in bytes.
     pub fn scratch_bytes(_device: &Device, n: usize, strategy: &TreeDeviceStrategy) -> u64 {
-        match strategy.algorithm {
-            TreeAlgorithm::Groups => walk::plan_tree(n, strategy).device_bytes(n),
-            TreeAlgorithm::Insertion(_) => insertion::device_bytes(n),
-        }
+        walk::plan_tree(n, strategy).device_bytes(n)
     }
 
     /// Queues the computation of the accelerations and, if requested, the potentials.
     pub fn forces(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
         let total_mass = self.prepare(request)?;
-        match &mut self.kernels {
-            None => Ok(()),
-            Some(Kernels::Insertion(insertion)) => insertion.queue(request),
-            Some(Kernels::Groups(walk)) => {
-                walk.build(request, total_mass)?;
-                walk.find_moments(request)?;
-                walk.walk(&mut self.builder, request)
-            }
-        }
+        let Some(walk) = &mut self.walk else { return Ok(()) };
+        walk.build(request, total_mass)?;
+        walk.find_moments(request)?;
+        walk.walk(&mut self.builder, request)
     }
 
     /// Does [`forces`](Self::forces) together with other ranks. Every rank builds the tree and
@@ -157,10 +136,8 @@ impl DeviceTree {
         gather: &mut DeviceGather,
     ) -> Result<(), LinkError> {
         let total_mass = self.prepare(request);
-        let Some(Kernels::Groups(walk)) = &mut self.kernels else {
-            // Other kernels are not for runs. Every rank computes all forces.
-            return Ok(self.forces(request)?);
-        };
+        // Without bodies there is nothing to exchange.
+        let Some(walk) = &mut self.walk else { return Ok(total_mass.map(drop)?) };
         let group_size = self.strategy.group_size as usize;
         let parts = evaluation.divide(self.n, |body| body.next_multiple_of(group_size));
         let part = total_mass
@@ -172,26 +149,21 @@ impl DeviceTree {
     /// Computes forces, waits for them, and returns the time of each stage. For benchmarks.
     pub fn time_stages(&mut self, request: &ForceRequest) -> Result<TreeStageTimes, DeviceError> {
         let total_mass = self.prepare(request)?;
-        match &mut self.kernels {
-            None => Ok(TreeStageTimes::default()),
-            Some(Kernels::Insertion(insertion)) => insertion.time_stages(request),
-            Some(Kernels::Groups(walk)) => {
-                let queue = request.mass.device().queue();
-                let start = queue.record()?;
-                walk.build(request, total_mass)?;
-                let built = queue.record()?;
-                walk.find_moments(request)?;
-                let summed = queue.record()?;
-                walk.walk(&mut self.builder, request)?;
-                let end = queue.record()?;
-                end.wait()?;
-                Ok(TreeStageTimes {
-                    build: built.seconds_since(&start)?,
-                    moments: summed.seconds_since(&built)?,
-                    walk: end.seconds_since(&summed)?,
-                })
-            }
-        }
+        let Some(walk) = &mut self.walk else { return Ok(TreeStageTimes::default()) };
+        let queue = request.mass.device().queue();
+        let start = queue.record()?;
+        walk.build(request, total_mass)?;
+        let built = queue.record()?;
+        walk.find_moments(request)?;
+        let summed = queue.record()?;
+        walk.walk(&mut self.builder, request)?;
+        let end = queue.record()?;
+        end.wait()?;
+        Ok(TreeStageTimes {
+            build: built.seconds_since(&start)?,
+            moments: summed.seconds_since(&built)?,
+            walk: end.seconds_since(&summed)?,
+        })
     }
 
     /// Checks the lengths of the columns and returns the sum of the masses.
@@ -212,19 +184,15 @@ impl DeviceTree {
 
     /// Returns the report of the last evaluation. Waits for it.
     pub fn report(&self) -> Result<DeviceTreeReport, DeviceError> {
-        match &self.kernels {
+        match &self.walk {
             None => Ok(DeviceTreeReport::default()),
-            Some(Kernels::Insertion(insertion)) => insertion.report(),
-            Some(Kernels::Groups(walk)) => walk.report(),
+            Some(walk) => walk.report(),
         }
     }
 
     /// Returns the kernel that takes most of the time and its block size, once it is built.
     pub fn main_kernel(&self) -> Option<(&Kernel, u32)> {
-        match self.kernels.as_ref()? {
-            Kernels::Groups(walk) => Some((walk.main_kernel()?, walk::BLOCK_SIZE)),
-            Kernels::Insertion(insertion) => Some(insertion.main_kernel()),
-        }
+        Some((self.walk.as_ref()?.main_kernel()?, walk::BLOCK_SIZE))
     }
 
     /// Returns the build time of each module built so far.

@@ -1,20 +1,21 @@
 //! Time steps of the program of the course: all six kernels, v += a dt and x += v dt. The bodies
 //! stay on the device.
 
-use orrery_device::{Buffer, Device, DeviceError, Event, Kernel, KernelBuilder};
+use orrery_device::{Buffer, Device, DeviceError, Event, KernelBuilder};
+use orrery_gravity::settings::Acceptance;
+use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::device::ForceRequest;
+use orrery_measure::workload::{VectorBuffers, columns_of, read_vectors, upload_vectors, zero_vectors};
 use orrery_model::Vec3s;
 
-use super::super::{Columns, DeviceTreeReport, ForceRequest, InsertionOptions};
-use super::{Insertion, times_between};
-use crate::settings::Acceptance;
-use crate::solver::Problem;
+use super::{Insertion, InsertionOptions};
 
 /// Bodies on a device that start at rest, with the kernels of a step.
 pub struct InsertionSteps {
     insertion: Insertion,
-    position: [Buffer<f64>; 3],
-    velocity: [Buffer<f64>; 3],
-    acceleration: [Buffer<f64>; 3],
+    position: VectorBuffers,
+    velocity: VectorBuffers,
+    acceleration: VectorBuffers,
     mass: Buffer<f64>,
     g: f64,
     eps: f64,
@@ -34,13 +35,11 @@ impl InsertionSteps {
         dt: f64,
     ) -> Result<Self, DeviceError> {
         let n = problem.mass.len();
-        let Vec3s { x, y, z } = problem.position;
-        let zeros = || Ok::<_, DeviceError>([device.zeros(n)?, device.zeros(n)?, device.zeros(n)?]);
         Ok(Self {
             insertion: Insertion::new(&mut KernelBuilder::new(device), n, options, blocks_per_sm)?,
-            position: [device.upload(x)?, device.upload(y)?, device.upload(z)?],
-            velocity: zeros()?,
-            acceleration: zeros()?,
+            position: upload_vectors(device, problem.position)?,
+            velocity: zero_vectors(device, n)?,
+            acceleration: zero_vectors(device, n)?,
             mass: device.upload(problem.mass)?,
             g: problem.g,
             eps: problem.eps,
@@ -86,29 +85,24 @@ impl InsertionSteps {
 
     /// Waits for all steps and returns the positions.
     pub fn positions(&self) -> Result<Vec3s, DeviceError> {
-        read_columns(&self.position)
+        read_vectors(&self.position)
     }
 
     /// Waits for all steps and returns the accelerations at the start of the last one.
     pub fn accelerations(&self) -> Result<Vec3s, DeviceError> {
-        read_columns(&self.acceleration)
+        read_vectors(&self.acceleration)
     }
 
-    /// Returns the report of the last step. Waits for it.
-    pub fn report(&self) -> Result<DeviceTreeReport, DeviceError> {
-        self.insertion.report()
-    }
-
-    /// Returns the kernel that takes most of the time and its block size.
-    pub fn main_kernel(&self) -> (&Kernel, u32) {
-        self.insertion.main_kernel()
+    /// Returns the tree of the last step.
+    pub fn tree(&self) -> &Insertion {
+        &self.insertion
     }
 }
 
-fn columns_of([x, y, z]: &[Buffer<f64>; 3]) -> Columns<'_> {
-    Columns { x, y, z }
-}
-
-fn read_columns([x, y, z]: &[Buffer<f64>; 3]) -> Result<Vec3s, DeviceError> {
-    Ok(Vec3s { x: x.to_vec()?, y: y.to_vec()?, z: z.to_vec()? })
+/// Returns the seconds between successive events. Waits for the last one.
+fn times_between(events: &[Event]) -> Result<Vec<f64>, DeviceError> {
+    if let Some(last) = events.last() {
+        last.wait()?;
+    }
+    events.windows(2).map(|pair| pair[1].seconds_since(&pair[0])).collect()
 }

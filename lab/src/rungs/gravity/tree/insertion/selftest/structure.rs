@@ -5,14 +5,14 @@ use orrery_device::Device;
 use orrery_model::analysis::max_or_nan;
 
 use super::{ALL, Insertion, NO_WAITING, error_message, on_few_positions};
-use crate::solver::tree::device::{InsertionOptions, Waiting};
-use crate::solver::tree::test_systems::TestSystem;
+use crate::rungs::gravity::test_system::LectureSystem;
+use crate::rungs::gravity::tree::insertion::{InsertionOptions, Waiting};
 
 /// Slightly more than 2^-24, the largest relative error of rounding to f32.
 const ROUNDING: f64 = 6e-8;
 
 /// Tree as read back from the device.
-struct HostTree {
+struct InsertedTree {
     n: usize,
     node: Vec<[f32; 4]>,
     child: Vec<u32>,
@@ -25,16 +25,16 @@ struct HostTree {
 }
 
 /// Sums over the bodies of a node.
-struct Subtree {
+struct InsertedSubtree {
     /// Sums of m x, m y, m z and m.
     sum: [f64; 4],
     /// Levels of cells: 0 for a body.
     height: u32,
 }
 
-impl HostTree {
+impl InsertedTree {
     /// Checks a cell and all cells below it.
-    fn visit_cell(&mut self, cell: usize) -> Result<Subtree, String> {
+    fn visit_cell(&mut self, cell: usize) -> Result<InsertedSubtree, String> {
         let (mut sum, mut height, first) = ([0.0; 4], 0, self.visited_bodies.len());
         let children: Vec<u32> =
             self.child[8 * cell..][..8].iter().copied().take_while(|&node| node as i32 >= 0).collect();
@@ -50,7 +50,7 @@ impl HostTree {
             sum = std::array::from_fn(|c| sum[c] + part.sum[c]);
             height = height.max(part.height + 1);
         }
-        let subtree = Subtree { sum, height };
+        let subtree = InsertedSubtree { sum, height };
         let bodies = self.visited_bodies.len() - first;
         let error = self.sum_error(cell, &subtree);
         if error.is_nan() || error > 1.0 || bodies != self.body_count[cell] as usize {
@@ -61,10 +61,10 @@ impl HostTree {
         Ok(subtree)
     }
 
-    fn visit_body(&mut self, body: u32) -> Subtree {
+    fn visit_body(&mut self, body: u32) -> InsertedSubtree {
         self.visited_bodies.push(body);
         let [x, y, z, m] = self.node[body as usize].map(f64::from);
-        Subtree { sum: [m * x, m * y, m * z, m], height: 0 }
+        InsertedSubtree { sum: [m * x, m * y, m * z, m], height: 0 }
     }
 
     /// Returns the largest error of a cell's moments and mass, as a fraction of its bound.
@@ -72,7 +72,7 @@ impl HostTree {
     /// A cell of height h rounds its centre, an error of 2^-24 X for coordinates up to X. The
     /// masses of its children are rounded h - 1 times, which moves the centre by at most
     /// 2 (h - 1) 2^-24 X. Over all heights up to h these are h² 2^-24 X.
-    fn sum_error(&self, cell: usize, Subtree { sum, height }: &Subtree) -> f64 {
+    fn sum_error(&self, cell: usize, InsertedSubtree { sum, height }: &InsertedSubtree) -> f64 {
         let [x, y, z, mass] = self.node[self.n + cell].map(f64::from);
         let moments = [x * sum[3], y * sum[3], z * sum[3], mass];
         let error = moments.iter().zip(sum).map(|(a, b)| (a - b).abs()).fold(0.0, max_or_nan);
@@ -85,12 +85,12 @@ pub(super) fn check_tree(device: &Device) -> Result<(), String> {
     // The last two are bodies that only their indices separate, and a tree in which each cell has
     // one cell below it.
     let systems = [
-        TestSystem::cluster(1),
-        TestSystem::cluster(2),
-        TestSystem::cluster(1000),
+        LectureSystem::cluster(1),
+        LectureSystem::cluster(2),
+        LectureSystem::cluster(1000),
         on_few_positions(1000),
-        TestSystem::cluster(257).moved(|_, _| [0.4, -0.7, 12.3]),
-        TestSystem::chains(1),
+        LectureSystem::cluster(257).moved(|_, _| [0.4, -0.7, 12.3]),
+        LectureSystem::chain(),
     ];
     let poll_all = InsertionOptions { waiting: Waiting::PollAll, ..ALL };
     for system in systems {
@@ -109,7 +109,7 @@ fn check_structure(tree: &Insertion) -> Result<(), String> {
     let read = || {
         let (node, child) = (tree.node.to_vec()?, tree.child.to_vec()?);
         let coordinates = node[..n].iter().flat_map(|&[x, y, z, _]| [x, y, z]);
-        let host = HostTree {
+        let host = InsertedTree {
             n,
             largest_coordinate: coordinates.map(|x| f64::from(x).abs()).fold(1.0, max_or_nan),
             node,
@@ -118,7 +118,7 @@ fn check_structure(tree: &Insertion) -> Result<(), String> {
             visited_bodies: Vec::new(),
             visited_cells: 0,
         };
-        Ok((host, tree.order.to_vec()?, tree.report()?.cells))
+        Ok((host, tree.order.to_vec()?, tree.cell_count()?))
     };
     let (mut host, order, cells) = read().map_err(error_message)?;
     host.visit_cell(n - 1)?;

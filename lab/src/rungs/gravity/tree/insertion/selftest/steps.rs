@@ -3,13 +3,13 @@
 use orrery_device::{Device, KernelBuilder};
 use orrery_model::Vec3s;
 
-use super::{ALL, Insertion, error_message, is_slow};
-use crate::solver::tree::device::{BLOCKS_PER_SM, InsertionSteps};
-use crate::solver::tree::test_systems::TestSystem;
+use super::{ALL, BLOCKS_PER_SM, Insertion, error_message, geometric, is_slow};
+use crate::rungs::gravity::test_system::LectureSystem;
+use crate::rungs::gravity::tree::insertion::InsertionSteps;
 
 /// Numbers of blocks that do not divide the bodies evenly, down to one per SM, do not change a bit.
 pub(super) fn block_counts(device: &Device) -> Result<(), String> {
-    let system = TestSystem::cluster(if is_slow(device) { 3000 } else { 200_000 });
+    let system = LectureSystem::cluster(if is_slow(device) { 3000 } else { 200_000 });
     let expected = system.insertion_forces(device, ALL, 0.6)?.0;
     for blocks_per_sm in [[1; 6], [3, 1, 2, 1, 5, 1]] {
         let mut steps = InsertionSteps::new(device, ALL, blocks_per_sm, &system.problem(), 0.6, 0.0)
@@ -27,7 +27,7 @@ pub(super) fn block_counts(device: &Device) -> Result<(), String> {
 pub(super) fn check_steps(device: &Device) -> Result<(), String> {
     let dt = 1e-3;
     for n in [1, 33, 1000] {
-        let mut system = TestSystem::cluster(n);
+        let mut system = LectureSystem::cluster(n);
         let mut steps = InsertionSteps::new(device, ALL, BLOCKS_PER_SM, &system.problem(), 0.5, dt)
             .map_err(error_message)?;
         let mut forces =
@@ -40,7 +40,7 @@ pub(super) fn check_steps(device: &Device) -> Result<(), String> {
                 return Err(format!("n = {n}: times {times:?} of the kernels"));
             }
             let acceleration = steps.accelerations().map_err(error_message)?;
-            let expected = system.evaluate(&mut forces, 0.5, Insertion::queue).map_err(error_message)?;
+            let expected = system.evaluate(device, &mut forces, geometric(0.5)).map_err(error_message)?;
             if acceleration != expected {
                 return Err(format!("n = {n}, step {step}: accelerations differ from those without steps"));
             }

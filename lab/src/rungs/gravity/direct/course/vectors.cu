@@ -1,25 +1,27 @@
 // All-pairs gravity of the second course, in f32: every thread sums the forces on its bodies, with
 // a body's own term, which softening keeps finite and whose difference is zero.
 //
-// LAYOUT: how `bodies` contains the bodies, and what a thread loads of one.
-//   0 structures of 7 floats (x, y, z, velocity, mass): four loads of a stride of 28 bytes
-//   1 a structure of arrays (x, y, z, mass): four loads
-//   2 float4 (x, y, z, mass): one load of 16 bytes
+// LAYOUT: how `bodies` contains the bodies, and what a thread loads of one. vectors.rs defines the
+// names (`BodyLayout`).
+//   LAYOUT_STRUCTS  structures of 7 floats (x, y, z, velocity, mass): four loads of a stride of 28
+//                   bytes
+//   LAYOUT_ARRAYS   a structure of arrays (x, y, z, mass): four loads
+//   LAYOUT_FLOAT4   float4 (x, y, z, mass): one load of 16 bytes
 // TILED 1: a block loads BLOCK_SIZE bodies at a time into shared memory, as float4.
 //
 // The loop over targets has the stride of the grid, so any number of blocks is correct. All threads
 // of a warp load the same source, so a load is one request. The kernels are limited by requests to
-// the L1 cache (LAYOUT 0 and 1) or by arithmetic.
+// the L1 cache (LAYOUT_STRUCTS and LAYOUT_ARRAYS) or by arithmetic.
 
 #define FLOATS_PER_STRUCTURE 7
 #define STRUCTURE_MASS 6
 
 FUNCTION float4 load_body(GLOBAL const float* RESTRICT bodies, int n, int i)
 {
-#if LAYOUT == 0
+#if LAYOUT == LAYOUT_STRUCTS
     GLOBAL const float* body = bodies + FLOATS_PER_STRUCTURE * (size_t)i;
     return FLOAT4(body[0], body[1], body[2], body[STRUCTURE_MASS]);
-#elif LAYOUT == 1
+#elif LAYOUT == LAYOUT_ARRAYS
     const size_t stride = n;
     return FLOAT4(bodies[i], bodies[stride + i], bodies[2 * stride + i], bodies[3 * stride + i]);
 #else
@@ -36,9 +38,9 @@ convert_bodies(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     const int i = BLOCK_INDEX * 128 + THREAD;
     if (i >= n)
         return;
-#if LAYOUT == 0
+#if LAYOUT == LAYOUT_STRUCTS
     const size_t first = FLOATS_PER_STRUCTURE * (size_t)i, stride = 1, mass_slot = STRUCTURE_MASS;
-#elif LAYOUT == 1
+#elif LAYOUT == LAYOUT_ARRAYS
     const size_t first = i, stride = n, mass_slot = 3;
 #else
     const size_t first = 4 * (size_t)i, stride = 1, mass_slot = 3;

@@ -5,60 +5,65 @@
 //! of which a step with all six kernels is measured too. The next rung has kernels in which no
 //! thread waits for another. The other GPU rungs walk in groups.
 
+pub mod insertion;
+
 use orrery_device::Device;
+use orrery_gravity::settings::Acceptance;
+use orrery_gravity::solver::CpuStrategy;
+use orrery_gravity::solver::tree::TreeCpuStrategy;
+use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 
-use super::device::{self, InsertionOptions, Order, TreeAlgorithm, Waiting, WarpWalk};
-use crate::settings::Acceptance;
-use crate::solver::CpuStrategy;
-use crate::solver::rungs::{Rung, RungKind, Threads};
+use super::{GravityRung, GravityRungKind, LectureStrategy, Threads};
+use insertion::{InsertionOptions, Waiting, WarpWalk};
 
 /// Opening angle of every rung, for the geometric acceptance.
 pub const THETA: f64 = 0.5;
 
 /// Returns the rungs from the first to the last. Without a device, only those of the CPU.
-pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
+pub fn rungs(device: Option<&Device>) -> Vec<GravityRung> {
     let single = Precision::Single;
+    let rung = |name, kind, precision, note| GravityRung { name, kind, precision, course: &[], note };
     let cpu = |name, set, threads| {
-        let strategy = super::TreeCpuStrategy {
+        let strategy = TreeCpuStrategy {
             acceptance: Acceptance::Geometric { theta: THETA },
-            ..super::TreeCpuStrategy::new(single, set)
+            ..TreeCpuStrategy::new(single, set)
         };
-        let kind = RungKind::Cpu(CpuStrategy::Tree(strategy), threads);
-        Rung { name, kind, precision: single, course: &[], note: "quadrupoles" }
+        let kind = GravityRungKind::Cpu(CpuStrategy::Tree(strategy), threads);
+        rung(name, kind, single, "quadrupoles")
     };
     let mut rungs = vec![
         cpu("CPU, one thread, scalar", InstructionSet::Portable, Threads::One),
         cpu("CPU, all cores, SIMD", InstructionSet::best(), Threads::All),
     ];
     let Some(device) = device else { return rungs };
-    let default = device::TreeDeviceStrategy::default_for(device, single);
-    let on_device = |name, strategy: device::TreeDeviceStrategy, note| {
-        let kind = RungKind::Device(strategy.into());
-        Rung { name, kind, precision: single, course: &[], note }
-    };
 
     for (name, options, note) in insertion_rungs() {
-        let algorithm = TreeAlgorithm::Insertion(options);
-        let strategy = device::TreeDeviceStrategy { algorithm, order: Order::Monopole, ..default };
-        rungs.push(on_device(name, strategy, note));
+        let kind = GravityRungKind::Lecture(LectureStrategy::Insertion(options));
+        rungs.push(rung(name, kind, single, note));
         if options == InsertionOptions::COURSE {
-            let (name, kind) = ("with the integration kernel", RungKind::InsertionStep(options));
-            rungs.push(Rung { name, kind, precision: single, course: &[], note: "a whole step" });
+            let kind = GravityRungKind::InsertionStep(options);
+            rungs.push(rung("with the integration kernel", kind, single, "a whole step"));
         }
     }
-    let monopoles = device::TreeDeviceStrategy { order: Order::Monopole, ..default };
-    let octupoles = device::TreeDeviceStrategy { order: Order::Octupole, ..default };
-    rungs.push(on_device("groups, sorted along a curve", monopoles, "cells from the sorted keys; no locks"));
+    let with_order = |name, order, note| {
+        let strategy = TreeDeviceStrategy { order, ..TreeDeviceStrategy::default_for(device, single) };
+        rung(name, GravityRungKind::Device(strategy.into()), single, note)
+    };
+    rungs.push(with_order(
+        "groups, sorted along a curve",
+        Order::Monopole,
+        "cells from the sorted keys; no locks",
+    ));
     for (name, precision) in [
         ("with quadrupoles: default", single),
         ("the default, mixed", Precision::Mixed),
         ("the default, f64", Precision::Double),
     ] {
-        rungs.push(Rung { name, kind: RungKind::Default, precision, course: &[], note: "" });
+        rungs.push(rung(name, GravityRungKind::Default, precision, ""));
     }
-    rungs.push(on_device("with octupoles", octupoles, ""));
+    rungs.push(with_order("with octupoles", Order::Octupole, ""));
     rungs
 }
 

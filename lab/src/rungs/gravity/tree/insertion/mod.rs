@@ -29,12 +29,71 @@ mod steps;
 
 pub use steps::InsertionSteps;
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, KernelBuilder};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder};
+use orrery_gravity::settings::Acceptance;
+use orrery_gravity::solver::device::ForceRequest;
+use orrery_gravity::solver::direct::device::Columns;
+use orrery_measure::workload::TimedSolver;
 
-use super::{DeviceTreeReport, ForceRequest, InsertionOptions, TreeStageTimes, WarpWalk};
-use crate::settings::Acceptance;
-use crate::solver::direct::device::Columns;
-use kernels::Kernels;
+use crate::rungs::gravity::{check_body_count, check_request};
+use crate::rungs::kernel_enum;
+use kernels::InsertionKernels;
+
+/// Optimisations of the kernels that insert bodies one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InsertionOptions {
+    /// Threads that fail to insert a body wait at a barrier before they retry.
+    pub throttled: bool,
+    /// Treatment of cells that depend on cells of other threads.
+    pub waiting: Waiting,
+    /// Bodies walk in the order of the tree, so the bodies of a warp are neighbours.
+    pub sorted: bool,
+    /// Walk of the force kernel.
+    pub walk: WarpWalk,
+}
+
+impl InsertionOptions {
+    /// The first version: no optimisation.
+    pub const PLAIN: Self =
+        Self { throttled: false, waiting: Waiting::PollAll, sorted: false, walk: WarpWalk::Alone };
+    /// The complete program of the course.
+    pub const COURSE: Self =
+        Self { throttled: true, waiting: Waiting::PollMissing, sorted: true, walk: WarpWalk::Vote };
+}
+
+kernel_enum! {
+    /// How the sums over cells, bottom-up, and the order of bodies, top-down, treat a cell that
+    /// depends on cells of other threads.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Waiting {
+        /// No thread waits: the one that finishes the last child of a cell continues with the cell.
+        /// Top-down, each cell adds up its start on the path to the root.
+        None = 0 => "NO_WAITING",
+        /// A thread polls all children of its cell until they are summed. Top-down, it polls the
+        /// start of its cell.
+        PollAll = 1 => "POLL_ALL",
+        /// As above, but it remembers which children are missing and polls only these.
+        PollMissing = 2 => "POLL_MISSING",
+    }
+}
+
+kernel_enum! {
+    /// Walk of the force kernel. Each version keeps the changes before it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum WarpWalk {
+        /// Each thread walks for its body.
+        Alone = 0 => "WALK_ALONE",
+        /// The lanes of a warp walk together, and open a cell if at least one of them has to. One
+        /// lane reads each node for all of them.
+        OneReader = 1 => "WALK_ONE_READER",
+        /// The children of a cell are read at once and cached in shared memory.
+        CachedNodes = 2 => "WALK_CACHED",
+        /// A warp has one stack, in shared memory.
+        SharedStack = 3 => "WALK_SHARED_STACK",
+        /// The lanes vote whether they open a cell.
+        Vote = 4 => "WALK_VOTE",
+    }
+}
 
 /// Names of the six kernels in reports, in order.
 pub const INSERTION_KERNELS: [&str; 6] = ["box", "build", "summarise", "sort", "force", "integrate"];
@@ -45,10 +104,6 @@ pub const INSERTION_KERNELS: [&str; 6] = ["box", "build", "summarise", "sort", "
 /// Blocks have 256 threads, so 8 blocks are all threads of an SM. More blocks than run at once wait
 /// for their turn. Kernels whose threads wait for others run at most as many as fit.
 pub const BLOCKS_PER_SM: [u32; 6] = [4, 8, 8, 8, 8, 8];
-
-/// Largest number of bodies. A node number is an `int`, and there are at most as many cells as
-/// bodies.
-const MAX_BODIES: usize = 1 << 30;
 
 /// Slightly less than 2/√3, the largest opening angle at which no body, however near a corner,
 /// accepts the cell that contains it.
@@ -64,7 +119,7 @@ pub struct Insertion {
     device: Device,
     n: usize,
     options: InsertionOptions,
-    kernels: Kernels,
+    kernels: InsertionKernels,
     block_boxes: Buffer<f64>,
     arrived_blocks: Buffer<u32>,
     frame: Buffer<f64>,
@@ -83,15 +138,9 @@ pub struct Insertion {
     totals: Buffer<u64>,
 }
 
-/// Returns the device memory for `n` bodies, in bytes.
-pub fn device_bytes(n: usize) -> u64 {
-    // Per body: a node of 16 bytes and an index. Per cell: a node, 8 children and 6 words.
-    let per_body = 16 + 4 + 16 + 32 + 6 * 4;
-    n as u64 * per_body + (n as u64).div_ceil(32) * (8 * TOTALS as u64)
-}
-
 impl Insertion {
-    /// Builds the kernels and buffers for `n` bodies. [`BLOCKS_PER_SM`] describes `blocks_per_sm`.
+    /// Builds the kernels and buffers for `n` bodies, at least one. [`BLOCKS_PER_SM`] describes
+    /// `blocks_per_sm`.
     pub fn new(
         builder: &mut KernelBuilder,
         n: usize,
@@ -99,10 +148,8 @@ impl Insertion {
         blocks_per_sm: [u32; 6],
     ) -> Result<Self, DeviceError> {
         let device = &builder.device().clone();
-        if n > MAX_BODIES {
-            return Err(DeviceError::Length { device: device.title(), expected: MAX_BODIES, got: n });
-        }
-        let kernels = Kernels::build(builder, n, options, blocks_per_sm)?;
+        check_body_count(device, n)?;
+        let kernels = InsertionKernels::build(builder, n, options, blocks_per_sm)?;
         Ok(Self {
             n,
             options,
@@ -125,36 +172,13 @@ impl Insertion {
         })
     }
 
-    /// Queues the computation of the accelerations. Returns an error if potentials are requested.
-    pub fn queue(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
-        self.queue_kernels(request, &mut || Ok(()))
-    }
-
-    /// Computes the accelerations, waits for them, and returns the time of each stage.
-    pub fn time_stages(&mut self, request: &ForceRequest) -> Result<TreeStageTimes, DeviceError> {
-        let device = self.device.clone();
-        let mut events: Vec<Event> = Vec::new();
-        self.queue_kernels(request, &mut || {
-            events.push(device.queue().record()?);
-            Ok(())
-        })?;
-        let times = times_between(&events)?;
-        let [find_box, insert, sum, order, walk] = times[..] else {
-            return Ok(TreeStageTimes::default());
-        };
-        Ok(TreeStageTimes { build: find_box + insert + order, moments: sum, walk })
-    }
-
     /// Queues kernels 1 to 5. Calls `mark` before the first and after each of them.
     fn queue_kernels(
         &mut self,
         request: &ForceRequest,
         mark: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        self.check_request(request)?;
-        if self.n == 0 {
-            return Ok(());
-        }
+        check_request(request, self.n, "insertion")?;
         mark()?;
         self.queue_box(request)?;
         mark()?;
@@ -292,50 +316,27 @@ impl Insertion {
         self.kernels.integrate.queue(&self.device, &args)
     }
 
-    fn check_request(&self, request: &ForceRequest) -> Result<(), DeviceError> {
-        let ForceRequest { position, mass, acceleration, potential, .. } = *request;
-        if potential.is_some() {
-            return Err(DeviceError::Kernel {
-                device: self.device.title(),
-                module: "insertion".to_owned(),
-                name: "potentials".to_owned(),
-            });
-        }
-        let columns = [position, acceleration].into_iter().flat_map(|c| [c.x, c.y, c.z]);
-        match columns.chain([mass]).find(|buffer| buffer.len() != self.n) {
-            None => Ok(()),
-            Some(buffer) => {
-                Err(DeviceError::Length { device: self.device.title(), expected: self.n, got: buffer.len() })
-            }
-        }
-    }
-
-    /// Returns the report of the last evaluation. Waits for it. Bodies are leaves here and do not
-    /// count as cells.
-    pub fn report(&self) -> Result<DeviceTreeReport, DeviceError> {
-        let (cells, totals) = (self.cell_count.to_vec()?, self.totals.to_vec()?);
-        let mut report = DeviceTreeReport { cells: u64::from(cells[0]), ..DeviceTreeReport::default() };
-        if self.options.walk != WarpWalk::Alone {
-            report.groups = (self.n as u64).div_ceil(32);
-        }
-        for block in totals.chunks_exact(TOTALS) {
-            report.body_terms += block[0];
-            report.cell_terms += block[1];
-            report.most_terms = report.most_terms.max(block[2]);
-        }
-        Ok(report)
-    }
-
-    /// Returns the kernel that takes most of the time and its block size.
-    pub fn main_kernel(&self) -> (&Kernel, u32) {
-        (&self.kernels.walk.kernel, self.kernels.walk.block_size)
+    /// Waits for the last evaluation and returns its number of cells. Bodies are leaves here and do
+    /// not count as cells.
+    pub fn cell_count(&self) -> Result<u64, DeviceError> {
+        Ok(u64::from(self.cell_count.to_vec()?[0]))
     }
 }
 
-/// Returns the seconds between successive events. Waits for the last one.
-fn times_between(events: &[Event]) -> Result<Vec<f64>, DeviceError> {
-    if let Some(last) = events.last() {
-        last.wait()?;
+impl TimedSolver for Insertion {
+    fn queue_forces(&mut self, request: &ForceRequest) -> Result<(), DeviceError> {
+        self.queue_kernels(request, &mut || Ok(()))
     }
-    events.windows(2).map(|pair| pair[1].seconds_since(&pair[0])).collect()
+
+    fn count_terms(&self, _n: usize) -> Result<[u64; 2], DeviceError> {
+        let mut terms = [0; 2];
+        for block in self.totals.to_vec()?.chunks_exact(TOTALS) {
+            terms = [terms[0] + block[0], terms[1] + block[1]];
+        }
+        Ok(terms)
+    }
+
+    fn main_kernel(&self) -> Option<(&Kernel, u32)> {
+        Some((&self.kernels.walk.kernel, self.kernels.walk.block_size))
+    }
 }

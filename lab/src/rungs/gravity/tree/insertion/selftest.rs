@@ -6,16 +6,15 @@ mod structure;
 
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, DeviceKind, KernelBuilder};
-use orrery_model::rng::Draws;
+use orrery_gravity::accuracy::{ErrorBounds, ForceErrors};
+use orrery_gravity::settings::Acceptance;
+use orrery_gravity::solver::device::DeviceSolver;
+use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
 use orrery_model::{Precision, Vec3s};
 
-use super::Insertion;
-use crate::accuracy::{ErrorBounds, ForceErrors};
-use crate::settings::Acceptance;
-use crate::solver::Problem;
-use crate::solver::tree::device::{BLOCKS_PER_SM, ForceRequest, InsertionOptions, Order, Waiting, WarpWalk};
-use crate::solver::tree::rungs::insertion_rungs;
-use crate::solver::tree::test_systems::{TestSystem, columns, truncation_error};
+use super::{BLOCKS_PER_SM, Insertion, InsertionOptions, Waiting, WarpWalk};
+use crate::rungs::gravity::test_system::{LectureSystem, check_zeros};
+use crate::rungs::gravity::tree::insertion_rungs;
 
 use steps::{block_counts, check_steps};
 use structure::check_tree;
@@ -24,6 +23,7 @@ use structure::check_tree;
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("tree: insertion, {name}"), run };
     vec![
+        Check { name: "tree: groups and insertion agree".to_owned(), run: algorithms_agree },
         check("against direct summation", against_direct_summation),
         check("every body in one cell", check_tree),
         check("all cells opened", all_cells_opened),
@@ -43,7 +43,22 @@ const NONE: InsertionOptions = InsertionOptions::PLAIN;
 /// The last program without polling.
 const NO_WAITING: InsertionOptions = InsertionOptions { waiting: Waiting::None, ..ALL };
 
-impl TestSystem {
+fn geometric(theta: f64) -> Acceptance {
+    Acceptance::Geometric { theta }
+}
+
+/// Returns the bound of the error of accepted cells without quadrupoles, as a fraction of the sum
+/// Σ |a_ij| of all pair forces on a body (see [`ErrorBounds`]).
+///
+/// The first neglected moment of a cell of side l at distance r gives a relative error of order
+/// (l / r)², and l / r is below theta. The moments of cells are smaller than their largest possible
+/// values, and errors of cells average out. The largest errors were 0.12 theta² (few bodies and
+/// bodies on a line). The constant is about 3 times as large.
+fn truncation_error(theta: f64) -> f64 {
+    0.4 * theta.powi(2)
+}
+
+impl LectureSystem {
     /// Returns the accelerations computed by insertion, and the tree that computed them.
     fn insertion_forces(
         &self,
@@ -53,36 +68,8 @@ impl TestSystem {
     ) -> Result<(Vec3s, Insertion), String> {
         let (mut builder, n) = (KernelBuilder::new(device), self.mass.len());
         let mut insertion = Insertion::new(&mut builder, n, options, BLOCKS_PER_SM).map_err(error_message)?;
-        let found = self.evaluate(&mut insertion, theta, Insertion::queue).map_err(error_message)?;
+        let found = self.evaluate(device, &mut insertion, geometric(theta)).map_err(error_message)?;
         Ok((found, insertion))
-    }
-
-    /// Returns the accelerations computed by a tree that may have been used before. `call` is
-    /// [`Insertion::queue`] or [`Insertion::time_stages`].
-    fn evaluate<T>(
-        &self,
-        insertion: &mut Insertion,
-        theta: f64,
-        call: impl FnOnce(&mut Insertion, &ForceRequest) -> Result<T, DeviceError>,
-    ) -> Result<Vec3s, DeviceError> {
-        let (device, n) = (insertion.device.clone(), self.mass.len());
-        let Vec3s { x, y, z } = &self.position;
-        let position = [device.upload(x)?, device.upload(y)?, device.upload(z)?];
-        let found = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
-        let mass = device.upload(&self.mass)?;
-        let Problem { g, eps, .. } = self.problem();
-        let request = ForceRequest {
-            position: columns(&position),
-            mass: &mass,
-            g,
-            eps,
-            acceptance: Acceptance::Geometric { theta },
-            previous: None,
-            acceleration: columns(&found),
-            potential: None,
-        };
-        call(insertion, &request)?;
-        Ok(Vec3s { x: found[0].to_vec()?, y: found[1].to_vec()?, z: found[2].to_vec()? })
     }
 
     /// Checks the errors of a variant against direct summation.
@@ -91,7 +78,7 @@ impl TestSystem {
         device: &Device,
         options: InsertionOptions,
         theta: f64,
-        limits: Limits,
+        limits: InsertionErrorLimits,
     ) -> Result<(), String> {
         let found = self.insertion_forces(device, options, theta)?.0;
         let n = self.mass.len();
@@ -100,26 +87,29 @@ impl TestSystem {
     }
 
     /// Compares the result of a walk with direct summation.
-    fn compare(&self, found: &Vec3s, theta: f64, limits: Limits) -> Result<(), String> {
-        let (expected, n) = (self.reference_forces().acceleration, self.mass.len());
-        for (i, expected) in expected.iter().enumerate() {
-            if expected == [0.0; 3] && found.get(i) != [0.0; 3] {
-                return Err(format!("acceleration of body {i} is {:?}, expected 0", found.get(i)));
-            }
-        }
-        let bounds = self.error_bounds(Order::Monopole, Precision::Single, theta);
-        let largest = bounds.largest_error(found, &expected);
+    fn compare(&self, found: &Vec3s, theta: f64, limits: InsertionErrorLimits) -> Result<(), String> {
+        let expected = self.reference_accelerations();
+        check_zeros(found, &expected)?;
+        let largest = self.largest_error(found, &expected, truncation_error(theta));
         if largest.is_nan() || largest > 1.0 {
             return Err(format!("largest error {largest:.1e} of its bound"));
         }
-        let ForceErrors { median, p99, max, .. } =
-            ForceErrors::measure(found, &(0..n).collect::<Vec<_>>(), &expected);
+        let ForceErrors { median, p99, max, .. } = self.relative_errors(found, &expected);
         if median <= limits.median && p99 <= limits.p99 && max <= limits.max {
             return Ok(());
         }
         Err(format!(
             "relative error: median {median:.1e}, p99 {p99:.1e}, max {max:.1e}, expected at most {limits:?}"
         ))
+    }
+
+    /// Returns the largest error in units of its bound.
+    fn largest_error(&self, found: &Vec3s, expected: &Vec3s, truncation: f64) -> f64 {
+        ErrorBounds::new(&self.problem(), Precision::Single, truncation).largest_error(found, expected)
+    }
+
+    fn relative_errors(&self, found: &Vec3s, expected: &Vec3s) -> ForceErrors {
+        ForceErrors::measure(found, &self.all_bodies(), expected)
     }
 }
 
@@ -129,13 +119,13 @@ fn error_message(error: DeviceError) -> String {
 
 /// Largest relative errors that a variant may have.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct InsertionErrorLimits {
     median: f64,
     p99: f64,
     max: f64,
 }
 
-impl Limits {
+impl InsertionErrorLimits {
     /// Returns the limits for clusters. The relative error of a cell without its quadrupole is
     /// about (l / r)². Measured on clusters of 33 to 5,000 bodies at theta from 0.3 to 0.9: at most
     /// 0.008, 0.045 and 0.08 theta².
@@ -168,24 +158,29 @@ fn is_slow(device: &Device) -> bool {
 
 fn against_direct_summation(device: &Device) -> Result<(), String> {
     for n in [1, 2, 33, 1000, 5000] {
-        let system = TestSystem::cluster(n);
+        let system = LectureSystem::cluster(n);
         for theta in [0.3, 0.5, 0.7, 0.9] {
             let variants = if n == 5000 && is_slow(device) { &[ALL][..] } else { &[ALL, NONE] };
             for options in variants {
-                system.check_errors(device, *options, theta, Limits::for_clusters(theta))?;
+                system.check_errors(device, *options, theta, InsertionErrorLimits::for_clusters(theta))?;
             }
         }
     }
     // Without softening, rounded coordinates of a close pair have their full effect.
-    let hard = TestSystem { eps: 0.0, ..TestSystem::cluster(1000) };
-    hard.check_errors(device, ALL, 0.5, Limits { max: 0.4, ..Limits::for_clusters(0.5) })
+    let hard = LectureSystem { eps: 0.0, ..LectureSystem::cluster(1000) };
+    hard.check_errors(
+        device,
+        ALL,
+        0.5,
+        InsertionErrorLimits { max: 0.4, ..InsertionErrorLimits::for_clusters(0.5) },
+    )
 }
 
 /// With an opening angle so small that no cell is accepted, every variant computes the direct sum.
 fn all_cells_opened(device: &Device) -> Result<(), String> {
     for (_, options, _) in insertion_rungs() {
         for n in [1, 32, 33, 256, if is_slow(device) { 300 } else { 2000 }] {
-            TestSystem::cluster(n).check_errors(device, options, 1e-9, Limits::ROUNDING)?;
+            LectureSystem::cluster(n).check_errors(device, options, 1e-9, InsertionErrorLimits::ROUNDING)?;
         }
     }
     Ok(())
@@ -199,29 +194,29 @@ fn degenerate_systems(device: &Device) -> Result<(), String> {
     for options in [ALL, NONE] {
         for n in [2, 33, 1000] {
             // No cell is accepted. Positions are away from the origin, where f32 has fewer digits.
-            let limits = Limits { p99: 1e-3, max: 1e-1, ..Limits::ROUNDING };
-            TestSystem::cluster(n).moved(line).check_errors(device, options, 1e-9, limits)?;
+            let limits = InsertionErrorLimits { p99: 1e-3, max: 1e-1, ..InsertionErrorLimits::ROUNDING };
+            LectureSystem::cluster(n).moved(line).check_errors(device, options, 1e-9, limits)?;
             for theta in [0.3, 0.7] {
-                TestSystem::cluster(n).moved(flat).check_errors(
+                LectureSystem::cluster(n).moved(flat).check_errors(
                     device,
                     options,
                     theta,
-                    Limits::for_few_terms(theta),
+                    InsertionErrorLimits::for_few_terms(theta),
                 )?;
-                TestSystem::cluster(n).moved(line).check_errors(
+                LectureSystem::cluster(n).moved(line).check_errors(
                     device,
                     options,
                     theta,
-                    Limits::for_lines(theta),
+                    InsertionErrorLimits::for_lines(theta),
                 )?;
-                TestSystem::cluster(n).moved(axis).check_errors(
+                LectureSystem::cluster(n).moved(axis).check_errors(
                     device,
                     options,
                     theta,
-                    Limits::for_lines(theta),
+                    InsertionErrorLimits::for_lines(theta),
                 )?;
                 for eps in [0.01, 0.0] {
-                    let system = TestSystem { eps, ..TestSystem::cluster(n).moved(point) };
+                    let system = LectureSystem { eps, ..LectureSystem::cluster(n).moved(point) };
                     // The direct sum without softening is NaN.
                     let zeros = vec![0.0; n];
                     let found = system.insertion_forces(device, options, theta)?.0;
@@ -238,28 +233,33 @@ fn degenerate_systems(device: &Device) -> Result<(), String> {
 }
 
 /// Returns a system with all bodies at 11 positions.
-fn on_few_positions(n: usize) -> TestSystem {
-    let positions = TestSystem::cluster(11).position;
-    TestSystem::cluster(n).moved(|i, _| positions.get(i * i % 11))
+fn on_few_positions(n: usize) -> LectureSystem {
+    let positions = LectureSystem::cluster(11).position;
+    LectureSystem::cluster(n).moved(|i, _| positions.get(i * i % 11))
 }
 
 fn shared_positions(device: &Device) -> Result<(), String> {
     for options in [ALL, NONE] {
         for n in [2, 33, 1000] {
-            on_few_positions(n).check_errors(device, options, 0.5, Limits::for_few_terms(0.5))?;
+            on_few_positions(n).check_errors(
+                device,
+                options,
+                0.5,
+                InsertionErrorLimits::for_few_terms(0.5),
+            )?;
             // Pairs so close that they are separated only at deep levels, and pairs that share a
             // grid point.
             for distance in [1e-7, 1e-12] {
-                let pairs = TestSystem::cluster(n).position;
+                let pairs = LectureSystem::cluster(n).position;
                 let beside = |i: usize, p: [f64; 3]| match i % 2 {
                     0 => p,
                     _ => pairs.get(i - 1).map(|c| c + distance),
                 };
-                TestSystem::cluster(n).moved(beside).check_errors(
+                LectureSystem::cluster(n).moved(beside).check_errors(
                     device,
                     options,
                     0.5,
-                    Limits::for_few_terms(0.5),
+                    InsertionErrorLimits::for_few_terms(0.5),
                 )?;
             }
         }
@@ -273,11 +273,11 @@ fn far_bodies(device: &Device) -> Result<(), String> {
         for distance in [1e6, 1e9, 1e10] {
             for i in [0, 17] {
                 let far = |k, p: [f64; 3]| if k == i { [distance, -2.0 * distance, distance] } else { p };
-                TestSystem::cluster(300).moved(far).check_errors(
+                LectureSystem::cluster(300).moved(far).check_errors(
                     device,
                     options,
                     0.5,
-                    Limits::for_clusters(0.5),
+                    InsertionErrorLimits::for_clusters(0.5),
                 )?;
             }
         }
@@ -287,16 +287,12 @@ fn far_bodies(device: &Device) -> Result<(), String> {
 
 fn unequal_masses(device: &Device) -> Result<(), String> {
     for n in [33, 1000] {
-        let mut system = TestSystem::cluster(n);
-        for (i, mass) in system.mass.iter_mut().enumerate() {
-            let draw = Draws::new(n as u64, 4, i as u64).uniform();
-            *mass = if i % 7 == 3 { 0.0 } else { *mass * 10f64.powf(4.0 * draw - 2.0) };
-        }
+        let system = LectureSystem::cluster(n).with_unequal_masses();
         for options in [ALL, NONE] {
-            system.check_errors(device, options, 0.5, Limits::for_few_terms(0.5))?;
+            system.check_errors(device, options, 0.5, InsertionErrorLimits::for_few_terms(0.5))?;
         }
-        let massless = TestSystem { mass: vec![0.0; n], ..system };
-        massless.check_errors(device, ALL, 0.5, Limits::ROUNDING)?;
+        let massless = LectureSystem { mass: vec![0.0; n], ..system };
+        massless.check_errors(device, ALL, 0.5, InsertionErrorLimits::ROUNDING)?;
     }
     Ok(())
 }
@@ -304,7 +300,7 @@ fn unequal_masses(device: &Device) -> Result<(), String> {
 /// Neither throttling nor waiting changes a bit, nor does sorting if bodies walk alone. All walks
 /// of whole warps visit the same nodes. Walking together can only open more cells.
 fn variants_agree(device: &Device) -> Result<(), String> {
-    let system = TestSystem::cluster(if is_slow(device) { 1000 } else { 20_000 });
+    let system = LectureSystem::cluster(if is_slow(device) { 1000 } else { 20_000 });
     let found = |options| system.insertion_forces(device, options, 0.6).map(|(found, _)| found);
     let (alone, together) = (found(NONE)?, found(ALL)?);
     for (name, options, _) in insertion_rungs() {
@@ -314,12 +310,9 @@ fn variants_agree(device: &Device) -> Result<(), String> {
         }
     }
     // Each of the two walks may have the largest error.
-    let truncation = 2.0 * truncation_error(Order::Monopole, 0.6);
-    let bounds = ErrorBounds::new(&system.problem(), Precision::Single, truncation);
-    let all: Vec<usize> = (0..system.mass.len()).collect();
-    let p99 = ForceErrors::measure(&together, &all, &alone).p99;
-    let largest = bounds.largest_error(&together, &alone);
-    if p99 > Limits::for_clusters(0.6).p99 || largest.is_nan() || largest > 1.0 {
+    let largest = system.largest_error(&together, &alone, 2.0 * truncation_error(0.6));
+    let p99 = system.relative_errors(&together, &alone).p99;
+    if p99 > InsertionErrorLimits::for_clusters(0.6).p99 || largest.is_nan() || largest > 1.0 {
         return Err(format!(
             "relative difference {p99:.1e} between walks of warps and of threads (99th percentile), largest \
              difference {largest:.1e} of its bound"
@@ -328,19 +321,44 @@ fn variants_agree(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
+/// The insertion and the groups of the solver share hardly any code.
+fn algorithms_agree(device: &Device) -> Result<(), String> {
+    let (system, theta) = (LectureSystem::cube(2000), 0.25);
+    let groups = TreeDeviceStrategy {
+        order: Order::Monopole,
+        ..TreeDeviceStrategy::default_for(device, Precision::Single)
+    };
+    let in_groups = DeviceSolver::new(device, system.mass.len(), &groups.into())
+        .and_then(|mut solver| system.evaluate(device, &mut solver, geometric(theta)))
+        .map_err(error_message)?;
+    let by_insertion = system.insertion_forces(device, ALL, theta)?.0;
+    check_zeros(&in_groups, &by_insertion)?;
+    // Each of the two walks may have the errors of the bound.
+    let largest = system.largest_error(&in_groups, &by_insertion, 2.0 * truncation_error(theta));
+    let p99 = system.relative_errors(&in_groups, &by_insertion).p99;
+    if p99 <= 5e-3 && largest <= 1.0 {
+        return Ok(());
+    }
+    Err(format!(
+        "difference of groups and insertion {p99:.1e} (99th percentile), expected at most 5e-3; largest \
+         difference {largest:.1e} of its bound"
+    ))
+}
+
 /// Results must not depend on races between threads or on a previous evaluation.
 fn same_bits_twice(device: &Device) -> Result<(), String> {
     let n = 3000;
-    for system in [TestSystem::cluster(n), on_few_positions(n)] {
+    for system in [LectureSystem::cluster(n), on_few_positions(n)] {
         for options in [ALL, NONE] {
             let (first, mut insertion) = system.insertion_forces(device, options, 0.7)?;
-            let other =
-                TestSystem { eps: 1.0, ..TestSystem::cluster(n).moved(|_, [x, y, z]| [9.0 * y, z, -x]) };
+            let other = LectureSystem {
+                eps: 1.0,
+                ..LectureSystem::cluster(n).moved(|_, [x, y, z]| [9.0 * y, z, -x])
+            };
             for _ in 0..3 {
-                other.evaluate(&mut insertion, 0.3, Insertion::queue).map_err(error_message)?;
-                if system.evaluate(&mut insertion, 0.7, Insertion::time_stages).map_err(error_message)?
-                    != first
-                {
+                other.evaluate(device, &mut insertion, geometric(0.3)).map_err(error_message)?;
+                let second = system.evaluate(device, &mut insertion, geometric(0.7));
+                if second.map_err(error_message)? != first {
                     return Err(format!("{options:?}: two evaluations differ"));
                 }
             }
@@ -352,17 +370,17 @@ fn same_bits_twice(device: &Device) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::with_one_nan;
+    use crate::rungs::gravity::test_system::with_one_nan;
 
     /// Bodies on a line have no limits of their relative errors.
     #[test]
     fn a_nan_in_any_column_fails_the_check() {
         for n in [1, 33] {
-            let system = TestSystem::cluster(n);
-            let expected = system.reference_forces().acceleration;
-            assert_eq!(system.compare(&expected, 0.9, Limits::for_lines(0.9)), Ok(()));
+            let system = LectureSystem::cluster(n);
+            let expected = system.reference_accelerations();
+            assert_eq!(system.compare(&expected, 0.9, InsertionErrorLimits::for_lines(0.9)), Ok(()));
             for with_nan in with_one_nan(&expected) {
-                system.compare(&with_nan, 0.9, Limits::for_lines(0.9)).unwrap_err();
+                system.compare(&with_nan, 0.9, InsertionErrorLimits::for_lines(0.9)).unwrap_err();
             }
         }
     }

@@ -11,7 +11,7 @@ use orrery_device::{Device, DeviceError, Kernel};
 use orrery_model::Vec3s;
 
 use super::columns::{AX, AY, AZ, CourseColumns, MASS, X, Y, Z};
-use super::{COURSE, DirectKernel, definitions, rung_and_math};
+use super::{BLOCK_SIZE, COURSE, CourseKernel, check_body_count};
 
 /// Stage of the program of the course whose steps are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +27,11 @@ pub enum CourseProgram {
 
 impl CourseProgram {
     /// Returns the kernel of the forces and its unroll factor.
-    fn force_kernel(self) -> (DirectKernel, u32) {
+    fn force_kernel(self) -> (CourseKernel, u32) {
         match self {
-            Self::Arguments => (DirectKernel::Arrays, 1),
-            Self::ConstantMemory => (DirectKernel::Constant, 1),
-            Self::Final => (DirectKernel::FastMath, 128),
+            Self::Arguments => (CourseKernel::Arrays, 1),
+            Self::ConstantMemory => (CourseKernel::Constant, 1),
+            Self::Final => (CourseKernel::FastMath, 128),
         }
     }
 }
@@ -48,9 +48,6 @@ pub struct CourseSteps {
 }
 
 impl CourseSteps {
-    /// Threads per block, as in the course.
-    pub const BLOCK_SIZE: u32 = 256;
-
     /// Uploads bodies at rest. `position` and `mass` have one element per body, at least one.
     pub fn new(
         device: &Device,
@@ -61,9 +58,9 @@ impl CourseSteps {
         dt: f64,
     ) -> Result<Self, DeviceError> {
         let n = mass.len();
+        check_body_count(device, n)?;
         let (kernel, unroll) = program.force_kernel();
-        let (rung, math) = rung_and_math(kernel);
-        let module = device.build(&COURSE, &definitions::<f32>(rung, Self::BLOCK_SIZE, unroll), math)?;
+        let module = device.build(&COURSE, &kernel.definitions::<f32>(BLOCK_SIZE, unroll), kernel.math())?;
         let columns = match program {
             CourseProgram::Arguments => CourseColumns::with_arguments(device, n)?,
             CourseProgram::ConstantMemory | CourseProgram::Final => {
@@ -84,9 +81,9 @@ impl CourseSteps {
 
     /// Queues one step on the default queue. Does not wait.
     pub fn queue_step(&self) -> Result<(), DeviceError> {
-        let (queue, blocks) = (self.device.queue(), (self.n as u32).div_ceil(Self::BLOCK_SIZE));
-        queue.launch(&self.sum_pairs, blocks, Self::BLOCK_SIZE, &self.columns.sum_args(self.eps2))?;
-        queue.launch(&self.advance_bodies, blocks, Self::BLOCK_SIZE, &self.columns.advance_args(self.dt))
+        let (queue, blocks) = (self.device.queue(), (self.n as u32).div_ceil(BLOCK_SIZE));
+        queue.launch(&self.sum_pairs, blocks, BLOCK_SIZE, &self.columns.sum_args(self.eps2))?;
+        queue.launch(&self.advance_bodies, blocks, BLOCK_SIZE, &self.columns.advance_args(self.dt))
     }
 
     /// Waits for all steps and returns the positions.
@@ -109,6 +106,6 @@ impl CourseSteps {
 
     /// Returns the kernel of the forces and its block size.
     pub fn main_kernel(&self) -> (&Kernel, u32) {
-        (&self.sum_pairs, Self::BLOCK_SIZE)
+        (&self.sum_pairs, BLOCK_SIZE)
     }
 }

@@ -4,7 +4,7 @@
 // away, and all bodies, are summed at once in the order of octants. The others go to the stack,
 // which therefore never holds more than seven cells of a level, or eight of the last level.
 //
-// WALK: each step keeps those before it.
+// WALK: each step keeps those before it. mod.rs defines the names (`WarpWalk`).
 //   WALK_ALONE         Each thread walks for its own body.
 //   WALK_ONE_READER    The lanes of a warp walk together and open a cell if at least one of them
 //                      has to. Lane 0 reads each node for all of them. A flag in SHARED memory
@@ -15,12 +15,6 @@
 //   WALK_VOTE          A vote of the warp replaces the flag.
 //
 // The steps from WALK_ONE_READER on visit the same nodes, so they give the same bits.
-
-#define WALK_ALONE 0
-#define WALK_ONE_READER 1
-#define WALK_CACHED 2
-#define WALK_SHARED_STACK 3
-#define WALK_VOTE 4
 
 #define STACK_SIZE (8 * LEVELS)
 

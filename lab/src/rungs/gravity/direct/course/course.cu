@@ -1,11 +1,7 @@
-// All-pairs gravity in the optimisation steps of a course on GPU programming. RUNG is the number of
-// steps taken. Each step keeps those before it, except that the tiles bring the `if` back.
-// Everything is in f32, or in f64 if DOUBLE is 1, and needs softening.
-//
-//   0 one thread for all bodies   4 reciprocal square root    8 without the `if`
-//   1 one thread per body         5 two loops, no `if`        9 terms arranged for FMA
-//   2 structure of arrays         6 tiles in SHARED memory   10 unrolled further (UNROLL_BY)
-//   3 parameters in CONSTANT      7 unrolled                 11, 12 other compiler flags
+// All-pairs gravity in the optimisation steps of a course on GPU programming. RUNG is the last step
+// taken, a RUNG_... that mod.rs defines (`CourseKernel`). Each step keeps those before it, except
+// that the tiles bring the `if` back. Everything is in f32, or in f64 if DOUBLE is 1, and needs
+// softening. The steps after RUNG_FMA differ in UNROLL_BY and in the flags of the compiler.
 
 #if DOUBLE
 typedef double real;
@@ -26,7 +22,7 @@ KERNEL(128)
 convert_bodies(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT mass, GLOBAL const double* RESTRICT frame,
     int n,
-#if RUNG < 2
+#if RUNG < RUNG_ARRAYS
     GLOBAL real* RESTRICT bodies
 #else
     GLOBAL real* RESTRICT body_x, GLOBAL real* RESTRICT body_y, GLOBAL real* RESTRICT body_z,
@@ -39,7 +35,7 @@ convert_bodies(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
         return;
     const real px = (real)SCALED_COORDINATE(frame, 0, x[i]), py = (real)SCALED_COORDINATE(frame, 1, y[i]),
                pz = (real)SCALED_COORDINATE(frame, 2, z[i]), m = (real)(mass[i] * frame[FRAME_MASS_SCALE]);
-#if RUNG < 2
+#if RUNG < RUNG_ARRAYS
     GLOBAL Body* body = (GLOBAL Body*)bodies + i;
     body->x = px;
     body->y = py;
@@ -69,7 +65,7 @@ scale_sums(GLOBAL const real* RESTRICT sum_x, GLOBAL const real* RESTRICT sum_y,
 
 FUNCTION real inverse_sqrt(real x)
 {
-#if RUNG < 4
+#if RUNG < RUNG_RSQRT
     return (real)1 / REAL_SQRT(x);
 #else
     return REAL_RSQRT(x);
@@ -79,7 +75,7 @@ FUNCTION real inverse_sqrt(real x)
 // Returns the softened squared distance.
 FUNCTION real softened_r2(real dx, real dy, real dz, real eps2)
 {
-#if RUNG < 9
+#if RUNG < RUNG_FMA
     return (dx * dx + dy * dy + dz * dz) + eps2;
 #else
     return dx * dx + (dy * dy + (dz * dz + eps2));
@@ -113,13 +109,13 @@ FUNCTION void write_sum(
 
 #define SUM_COLUMNS GLOBAL real *RESTRICT ax, GLOBAL real *RESTRICT ay, GLOBAL real *RESTRICT az
 
-#if RUNG < 2
+#if RUNG < RUNG_ARRAYS
 
 KERNEL(BLOCK_SIZE)
 sum_pairs(GLOBAL const real* RESTRICT bodies, SUM_COLUMNS, real eps2, int n)
 {
     GLOBAL const Body* body = (GLOBAL const Body*)bodies;
-#if RUNG == 0
+#if RUNG == RUNG_ONE_THREAD
     for (int i = 0; i < n; i++) {
 #else
     const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
@@ -136,8 +132,8 @@ sum_pairs(GLOBAL const real* RESTRICT bodies, SUM_COLUMNS, real eps2, int n)
 #else
 
 // Parameters of the kernels below: columns, eps^2, dt and n. The course passes them as arguments at
-// first, and from rung 3 on in constant memory. On CUDA that includes the addresses of the columns,
-// so the kernels have no parameters. OpenCL has no pointers in constant memory.
+// first, and from RUNG_CONSTANT on in constant memory. On CUDA that includes the addresses of the
+// columns, so the kernels have no parameters. OpenCL has no pointers in constant memory.
 #define SOURCE_COLUMNS                                                                             \
     GLOBAL const real *RESTRICT x, GLOBAL const real *RESTRICT y,                                  \
         GLOBAL const real *RESTRICT z, GLOBAL const real *RESTRICT mass
@@ -147,7 +143,7 @@ sum_pairs(GLOBAL const real* RESTRICT bodies, SUM_COLUMNS, real eps2, int n)
         GLOBAL const real *RESTRICT ax, GLOBAL const real *RESTRICT ay,                            \
         GLOBAL const real *RESTRICT az
 
-#if RUNG == 2
+#if RUNG == RUNG_ARRAYS
 #define SUM_PARAMETERS SOURCE_COLUMNS, SUM_COLUMNS, real eps2, int n
 #define ADVANCE_PARAMETERS MOVED_COLUMNS, real dt, int n
 #define READ_SUM_PARAMETERS
@@ -214,7 +210,7 @@ advance_bodies(ADVANCE_PARAMETERS)
     }
 }
 
-#if RUNG < 6
+#if RUNG < RUNG_TILE
 
 KERNEL(BLOCK_SIZE)
 sum_pairs(SUM_PARAMETERS)
@@ -223,7 +219,7 @@ sum_pairs(SUM_PARAMETERS)
     const int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;
     if (i < n) {
         Target target = { x[i], y[i], z[i], (real)0, (real)0, (real)0 };
-#if RUNG < 5
+#if RUNG < RUNG_TWO_LOOPS
         for (int j = 0; j < n; j++)
             if (i != j)
                 add_interaction(&target, x[j], y[j], z[j], mass[j], eps2);
@@ -239,7 +235,7 @@ sum_pairs(SUM_PARAMETERS)
 
 #else
 
-#if RUNG == 6
+#if RUNG == RUNG_TILE
 #define UNROLL_SOURCES UNROLL(1)
 #else
 #define UNROLL_SOURCES UNROLL(UNROLL_BY)
@@ -264,7 +260,7 @@ sum_pairs(SUM_PARAMETERS)
         BARRIER();
         UNROLL_SOURCES
         for (int source = 0; source < BLOCK_SIZE; source++) {
-#if RUNG < 8
+#if RUNG < RUNG_NO_IF
             if (first_source + source != i)
 #endif
                 add_interaction(

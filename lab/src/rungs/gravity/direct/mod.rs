@@ -7,17 +7,23 @@
 //! the kernels of the second course (lecture notes on GPU computing). The last rungs are not from
 //! a course.
 
+pub mod course;
+pub mod plain;
+pub mod selftest;
+
 use orrery_device::Device;
+use orrery_gravity::solver::CpuStrategy;
+use orrery_gravity::solver::direct::DirectCpuStrategy;
+use orrery_gravity::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 
-use super::device::{self, DirectKernel};
-use crate::solver::CpuStrategy;
-use crate::solver::rungs::{Rung, RungKind, Threads};
+use super::{GravityRung, GravityRungKind, LectureStrategy, Threads};
+use course::{CourseKernel, CourseStrategy, VectorKernel, VectorStrategy};
 
 /// Compute capabilities of the GPUs for which the course reports gains, in the order of
-/// [`Rung::course`]: Quadro FX 5800, Tesla C2050 and GeForce GTX 680. A gain is relative to the
-/// previous rung, and that of one GPU thread to one CPU thread.
+/// [`GravityRung::course`]: Quadro FX 5800, Tesla C2050 and GeForce GTX 680. A gain is relative to
+/// the previous rung, and that of one GPU thread to one CPU thread.
 pub const COURSE_GPUS: [&str; 3] = ["1.3", "2.0", "3.0"];
 
 /// Absolute performance that the course reports for one of its GPUs. It times whole steps.
@@ -88,7 +94,7 @@ const UNROLLED_128_DOUBLE: &str = "f64: unrolled 128 times";
 
 /// Returns the rungs from the first to the last. Device rungs are included if `device` is given and
 /// can run them.
-pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
+pub fn rungs(device: Option<&Device>) -> Vec<GravityRung> {
     let mut rungs = cpu_rungs();
     if let Some(device) = device {
         rungs.extend(course_rungs());
@@ -99,78 +105,77 @@ pub fn rungs(device: Option<&Device>) -> Vec<Rung> {
     rungs
 }
 
-fn cpu_rungs() -> Vec<Rung> {
+fn cpu_rungs() -> Vec<GravityRung> {
     let precision = Precision::Single;
-    let rung = |name, kind, note| Rung { name, kind, precision, course: &[], note };
-    let strategy = CpuStrategy::Direct(super::DirectCpuStrategy::new(precision, InstructionSet::best()));
+    let rung = |name, kind, note| GravityRung { name, kind, precision, course: &[], note };
+    let strategy = CpuStrategy::Direct(DirectCpuStrategy::new(precision, InstructionSet::best()));
     vec![
-        rung("CPU, one thread, scalar", RungKind::PlainCpu, "array of structures, two plain loops"),
-        rung("CPU, one thread, SIMD", RungKind::Cpu(strategy, Threads::One), "tiles in the L1 cache"),
-        rung("CPU, all cores, SIMD", RungKind::Cpu(strategy, Threads::All), ""),
+        rung("CPU, one thread, scalar", GravityRungKind::PlainCpu, "array of structures, two plain loops"),
+        rung("CPU, one thread, SIMD", GravityRungKind::Cpu(strategy, Threads::One), "tiles in the L1 cache"),
+        rung("CPU, all cores, SIMD", GravityRungKind::Cpu(strategy, Threads::All), ""),
     ]
 }
 
-/// Returns a rung of one of the courses.
+/// Returns a rung of the course.
 fn course_rung(
     name: &'static str,
-    kernel: DirectKernel,
+    kernel: CourseKernel,
     precision: Precision,
     unroll: u32,
     course: &'static [f64],
     note: &'static str,
-) -> Rung {
-    let strategy =
-        device::DirectDeviceStrategy { kernel, precision, block: 256, targets: 1, unroll, splits: 1 };
-    Rung { name, kind: RungKind::Device(strategy.into()), precision, course, note }
+) -> GravityRung {
+    let strategy = LectureStrategy::Course(CourseStrategy { kernel, precision, unroll });
+    GravityRung { name, kind: GravityRungKind::Lecture(strategy), precision, course, note }
 }
 
 /// Returns the rungs of the course, with the gains that it reports.
-fn course_rungs() -> Vec<Rung> {
+fn course_rungs() -> Vec<GravityRung> {
     let rung = |name, kernel, unroll, course: &'static [f64], note| {
         course_rung(name, kernel, Precision::Single, unroll, course, note)
     };
     vec![
         rung(
             "one GPU thread",
-            DirectKernel::OneThread,
+            CourseKernel::OneThread,
             1,
             &[1.0 / 72.4, 1.0 / 36.7, 1.0 / 68.1],
             "a grid of one thread; gain of the course: over one CPU thread",
         ),
-        rung("one thread per body, structs", DirectKernel::Structs, 1, &[7781.0, 6495.0, 12_150.0], ""),
-        rung("structure of arrays", DirectKernel::Arrays, 1, &[0.83, 0.96, 0.82], ""),
+        rung("one thread per body, structs", CourseKernel::Structs, 1, &[7781.0, 6495.0, 12_150.0], ""),
+        rung("structure of arrays", CourseKernel::Arrays, 1, &[0.83, 0.96, 0.82], ""),
         rung(
             "parameters in constant memory",
-            DirectKernel::Constant,
+            CourseKernel::Constant,
             1,
             &[1.015, 1.016, 0.971],
             "course: 1,000 or 3,000 bodies; see the steps below",
         ),
-        rung("reciprocal square root", DirectKernel::Rsqrt, 1, &[0.99, 1.83, 1.64], ""),
-        rung("two loops, no if", DirectKernel::TwoLoops, 1, &[0.55, 1.0, 1.0], ""),
-        rung("tiles in shared memory", DirectKernel::Tile, 1, &[3.7, 1.1, 1.6], "with the if again"),
-        rung(UNROLLED_8, DirectKernel::Unrolled, 8, &[1.07, 1.16, 1.07], ""),
+        rung("reciprocal square root", CourseKernel::Rsqrt, 1, &[0.99, 1.83, 1.64], ""),
+        rung("two loops, no if", CourseKernel::TwoLoops, 1, &[0.55, 1.0, 1.0], ""),
+        rung("tiles in shared memory", CourseKernel::Tile, 1, &[3.7, 1.1, 1.6], "with the if again"),
+        rung(UNROLLED_8, CourseKernel::Unrolled, 8, &[1.07, 1.16, 1.07], ""),
         rung(
             "without the if",
-            DirectKernel::NoIf,
+            CourseKernel::NoIf,
             8,
             &[1.38, 1.54, 1.64],
             "softening keeps the self-interaction finite",
         ),
-        rung("terms arranged for FMA", DirectKernel::Fma, 8, &[1.03, 1.05, 1.06], ""),
-        rung("unrolled 32 times", DirectKernel::MoreUnrolled, 32, &[], ""),
+        rung("terms arranged for FMA", CourseKernel::Fma, 8, &[1.03, 1.05, 1.06], ""),
+        rung("unrolled 32 times", CourseKernel::MoreUnrolled, 32, &[], ""),
         rung(
             "unrolled 128 times",
-            DirectKernel::MoreUnrolled,
+            CourseKernel::MoreUnrolled,
             128,
             &[1.01, 1.04, 0.93],
             "gain of the course: over 8 times",
         ),
-        rung("denormals flushed to zero", DirectKernel::FlushToZero, 128, &[1.0, 1.18, 1.15], ""),
-        rung("all fast-math flags", DirectKernel::FastMath, 128, &[], ""),
-        Rung {
+        rung("denormals flushed to zero", CourseKernel::FlushToZero, 128, &[1.0, 1.18, 1.15], ""),
+        rung("all fast-math flags", CourseKernel::FastMath, 128, &[], ""),
+        GravityRung {
             name: COURSE_STEP,
-            kind: RungKind::CourseStep,
+            kind: GravityRungKind::CourseStep,
             precision: Precision::Single,
             course: &[],
             note: "a step of two launches, as the course times it",
@@ -179,44 +184,47 @@ fn course_rungs() -> Vec<Rung> {
 }
 
 /// Returns the rungs of the course in f64. Its compiler flags have no effect on f64.
-fn course_rungs_in_double() -> Vec<Rung> {
+fn course_rungs_in_double() -> Vec<GravityRung> {
     let rung = |name, kernel, unroll, note| course_rung(name, kernel, Precision::Double, unroll, &[], note);
     vec![
-        rung("f64: one thread per body, structs", DirectKernel::Structs, 1, "the same rungs in f64"),
-        rung("f64: structure of arrays", DirectKernel::Arrays, 1, ""),
-        rung("f64: constant memory", DirectKernel::Constant, 1, ""),
-        rung("f64: reciprocal square root", DirectKernel::Rsqrt, 1, ""),
-        rung("f64: two loops, no if", DirectKernel::TwoLoops, 1, ""),
-        rung("f64: tiles in shared memory", DirectKernel::Tile, 1, ""),
-        rung("f64: unrolled 8 times", DirectKernel::Unrolled, 8, ""),
-        rung("f64: without the if", DirectKernel::NoIf, 8, ""),
-        rung("f64: terms arranged for FMA", DirectKernel::Fma, 8, ""),
-        rung(UNROLLED_128_DOUBLE, DirectKernel::MoreUnrolled, 128, "the f32 flags do not change f64"),
+        rung("f64: one thread per body, structs", CourseKernel::Structs, 1, "the same rungs in f64"),
+        rung("f64: structure of arrays", CourseKernel::Arrays, 1, ""),
+        rung("f64: constant memory", CourseKernel::Constant, 1, ""),
+        rung("f64: reciprocal square root", CourseKernel::Rsqrt, 1, ""),
+        rung("f64: two loops, no if", CourseKernel::TwoLoops, 1, ""),
+        rung("f64: tiles in shared memory", CourseKernel::Tile, 1, ""),
+        rung("f64: unrolled 8 times", CourseKernel::Unrolled, 8, ""),
+        rung("f64: without the if", CourseKernel::NoIf, 8, ""),
+        rung("f64: terms arranged for FMA", CourseKernel::Fma, 8, ""),
+        rung(UNROLLED_128_DOUBLE, CourseKernel::MoreUnrolled, 128, "the f32 flags do not change f64"),
     ]
 }
 
 /// Returns the rungs of the second course. They have no `if` and use the reciprocal square root
 /// from the start.
-fn second_course_rungs() -> Vec<Rung> {
-    let rung = |name, kernel, unroll, note| course_rung(name, kernel, Precision::Single, unroll, &[], note);
+fn second_course_rungs() -> Vec<GravityRung> {
+    let rung = |name, kernel, unroll, note| {
+        let kind = GravityRungKind::Lecture(LectureStrategy::Vectors(VectorStrategy { kernel, unroll }));
+        GravityRung { name, kind, precision: Precision::Single, course: &[], note }
+    };
     vec![
         rung(
             "second course: structs",
-            DirectKernel::BodyStructs,
+            VectorKernel::BodyStructs,
             16,
             "7 floats; reciprocal square root and no if from the start",
         ),
-        rung("second course: arrays", DirectKernel::BodyArrays, 16, ""),
-        rung("second course: float4", DirectKernel::BodyFloat4, 16, "one load of 16 bytes per source"),
+        rung("second course: arrays", VectorKernel::BodyArrays, 16, ""),
+        rung("second course: float4", VectorKernel::BodyFloat4, 16, "one load of 16 bytes per source"),
         rung(
             "second course: grid-stride loop",
-            DirectKernel::GridStride,
+            VectorKernel::GridStride,
             16,
             "as many blocks as run at once; the same grid if they have a thread for every body",
         ),
         rung(
             "second course: float4 tiles",
-            DirectKernel::TileFloat4,
+            VectorKernel::TileFloat4,
             32,
             "in shared memory; unrolled 32 times, as in the course",
         ),
@@ -224,19 +232,18 @@ fn second_course_rungs() -> Vec<Rung> {
 }
 
 /// Returns the production kernels that fit the device and the default strategies.
-fn device_rungs(device: &Device) -> Vec<Rung> {
+fn device_rungs(device: &Device) -> Vec<GravityRung> {
     let single = Precision::Single;
     let mut rungs = Vec::new();
     for (name, kernel, block, targets, unroll, note) in [
         ("several targets, split sources", DirectKernel::Tiled, 256, 4, 32, "also correct without softening"),
         ("every pair once", DirectKernel::PairsOnce, 128, 8, 4, "action and reaction"),
     ] {
-        let strategy =
-            device::DirectDeviceStrategy { kernel, precision: single, block, targets, unroll, splits: 0 };
+        let strategy = DirectDeviceStrategy { kernel, precision: single, block, targets, unroll, splits: 0 };
         if strategy.fits(device) {
-            rungs.push(Rung {
+            rungs.push(GravityRung {
                 name,
-                kind: RungKind::Device(strategy.into()),
+                kind: GravityRungKind::Device(strategy.into()),
                 precision: single,
                 course: &[],
                 note,
@@ -248,7 +255,7 @@ fn device_rungs(device: &Device) -> Vec<Rung> {
         ("the default, mixed", Precision::Mixed),
         ("the default, f64", Precision::Double),
     ] {
-        rungs.push(Rung { name, kind: RungKind::Default, precision, course: &[], note: "" });
+        rungs.push(GravityRung { name, kind: GravityRungKind::Default, precision, course: &[], note: "" });
     }
     rungs
 }
@@ -256,12 +263,11 @@ fn device_rungs(device: &Device) -> Vec<Rung> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::solver::device::DeviceStrategy;
 
-    /// Returns the strategies of rungs of the course with f32 and f64.
-    fn strategies(rungs: &[Rung]) -> Vec<device::DirectDeviceStrategy> {
-        let strategy = |rung: &Rung| match rung.kind {
-            RungKind::Device(DeviceStrategy::Direct(strategy)) => Some(strategy),
+    /// Returns the strategies of rungs of the course.
+    fn strategies(rungs: &[GravityRung]) -> Vec<CourseStrategy> {
+        let strategy = |rung: &GravityRung| match rung.kind {
+            GravityRungKind::Lecture(LectureStrategy::Course(strategy)) => Some(strategy),
             _ => None,
         };
         rungs.iter().filter_map(strategy).collect()
@@ -285,8 +291,8 @@ mod tests {
     fn compiler_flags_keep_the_unroll_factor() {
         let strategies = strategies(&course_rungs());
         let unroll_of = |kernel| strategies.iter().rev().find(|s| s.kernel == kernel).unwrap().unroll;
-        assert_eq!(unroll_of(DirectKernel::FlushToZero), unroll_of(DirectKernel::MoreUnrolled));
-        assert_eq!(unroll_of(DirectKernel::FastMath), unroll_of(DirectKernel::FlushToZero));
+        assert_eq!(unroll_of(CourseKernel::FlushToZero), unroll_of(CourseKernel::MoreUnrolled));
+        assert_eq!(unroll_of(CourseKernel::FastMath), unroll_of(CourseKernel::FlushToZero));
         for pair in strategies.windows(2) {
             assert!(pair[0].kernel != pair[1].kernel || pair[0].unroll != pair[1].unroll, "{pair:?}");
         }

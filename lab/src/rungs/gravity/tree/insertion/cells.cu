@@ -9,6 +9,7 @@
 //                  Otherwise: number of bodies in the siblings in earlier octants
 //
 // WAITING: how threads treat cells whose children (kernel 3) or parent (kernel 4) are not finished.
+// mod.rs defines the names (`Waiting`).
 //   POLL_ALL      They poll all children of the cell until all are summed.
 //   POLL_MISSING  They note the missing children in shared memory and poll only these.
 //   NO_WAITING    Bottom-up, the thread that finishes the last child of a cell continues with the
@@ -20,10 +21,6 @@
 // it. So no thread waits for ever, whatever the numbers of the cells, if all blocks run at the same
 // time: the launches are cooperative. On OpenCL, the threads of a block may run one after the
 // other. There is one block, and all its threads poll once before any thread polls again.
-
-#define NO_WAITING 0
-#define POLL_ALL 1
-#define POLL_MISSING 2
 
 FUNCTION float load_float(GLOBAL const uint* address)
 {

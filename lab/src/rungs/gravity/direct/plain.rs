@@ -11,9 +11,8 @@
 //! and y of one pair in one register. The rate is the same without that
 //! (`-C no-vectorize-slp`, 2.3e8 to 3.1e8 pairs/s at 2.8 GHz either way).
 
+use orrery_gravity::solver::Problem;
 use orrery_model::Vec3s;
-
-use crate::solver::Problem;
 
 /// A body as the course declares it.
 #[derive(Clone, Copy, Default)]
@@ -75,20 +74,17 @@ fn sum_pairs(bodies: &mut [Body], eps2: f32) {
 
 #[cfg(test)]
 mod tests {
+    use orrery_gravity::accuracy::ErrorBounds;
     use orrery_model::Precision;
 
     use super::*;
-    use crate::accuracy::{ErrorBounds, with_one_nan};
-    use crate::solver::reference;
-    use crate::solver::tests::cluster;
+    use crate::rungs::gravity::test_system::{LectureSystem, with_one_nan};
 
     #[test]
     fn plain_loops_agree_with_the_reference() {
         for n in [1, 2, 33, 257, 1000] {
-            let (position, mass) = cluster(n, 5);
-            let problem =
-                Problem { position: &position, mass: &mass, g: 1.5, eps: 0.01, with_potential: false };
-            let expected = reference::forces_on(&problem, &(0..n).collect::<Vec<_>>()).0;
+            let system = LectureSystem::cluster(n);
+            let (problem, expected) = (system.problem(), system.reference_accelerations());
             let found = accelerations(&problem);
             let bounds = ErrorBounds::new(&problem, Precision::Single, 0.0);
             let largest = bounds.largest_error(&found, &expected);

@@ -7,7 +7,7 @@
 use orrery_device::{Arg, Backend, Buffer, Constant, Device, DeviceError, Element, Module, Queue};
 
 /// Number type of the kernels: f32 or f64.
-pub(in crate::solver::direct::device) trait CourseReal:
+pub(in crate::rungs::gravity) trait CourseReal:
     Element + Into<Arg<'static>> + Into<f64>
 {
     /// Value of `DOUBLE` in `course.cu`.

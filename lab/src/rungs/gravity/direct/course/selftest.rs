@@ -1,11 +1,11 @@
 //! Check of the steps of the course's program against steps in f64.
 
 use orrery_device::Device;
+use orrery_gravity::solver::{Problem, reference};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
 use super::{CourseProgram, CourseSteps};
-use crate::solver::{Problem, reference};
 
 const STEPS: usize = 10;
 const DT: f64 = 1e-3;
@@ -20,7 +20,10 @@ const EPS: f64 = 0.1;
 const TOLERANCE: f64 = STEPS as f64 * 2.0 / (1 << 24) as f64 + 55.0 * DT * DT * 38.5 * 1e-5;
 
 /// Compares the positions after a few steps.
-pub(in crate::solver::direct) fn check_steps(device: &Device, program: CourseProgram) -> Result<(), String> {
+pub(in crate::rungs::gravity::direct) fn check_steps(
+    device: &Device,
+    program: CourseProgram,
+) -> Result<(), String> {
     for n in [1, 33, 256, 500] {
         let position = random_positions(n);
         let mass = vec![1.0 / n as f64; n];
