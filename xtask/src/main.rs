@@ -6,6 +6,8 @@
 //! It depends only on the standard library, so it builds on a machine where nothing else works yet.
 
 mod examples;
+#[cfg(test)]
+mod houses;
 mod prerequisites;
 mod python;
 mod reliability;

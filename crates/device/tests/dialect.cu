@@ -1,5 +1,5 @@
 // Uses every macro of the dialect, except for the atomics and matches that the lab's self-test
-// checks (crates/lab/src/experiments/atomics). The results are checked against references in
+// checks (lab/src/experiments/atomics). The results are checked against references in
 // prelude.rs.
 
 // Weights with the sum 1.875.

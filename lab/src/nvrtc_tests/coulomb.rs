@@ -1,6 +1,6 @@
 //! Compiles the experiment with the electrostatic map.
 
-use orrery_device::testing::compile_only_cuda;
+use orrery_device::testing::ptx_only_cuda;
 
 use super::check_kernels;
 use crate::experiments::coulomb::{
@@ -9,7 +9,7 @@ use crate::experiments::coulomb::{
 
 #[test]
 fn electrostatic_map_compiles_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let (device, queue) = (&cuda.device, cuda.device.queue());
     let grid = PointGrid::new([9, 5, 2], [0.0; 3], 0.5);
     let charges = DeviceCharges::upload(device, &[[1.0; 4]; 5]).unwrap();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use orrery_cluster::{Team, threads};
 use orrery_device::Device;
-use orrery_device::testing::compile_only_cuda;
+use orrery_device::testing::{compile_only_cuda, ptx_only_cuda};
 use orrery_fields::Scalar;
 use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem, Plate, PlateFields};
@@ -171,14 +171,26 @@ fn compile_default_wave<R: Scalar>(device: &Device, order: SpaceOrder, is_variab
     Ok(())
 }
 
-/// The strategies of the ladder, and those candidates of the tuner that need the most registers.
+/// The defaults for every kind of plate and every order of waves.
 #[test]
-fn heat_strategies_compile_for_hopper() {
+fn default_fields_compile_for_hopper() {
     let Some(cuda) = compile_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
     let conducting = PlateFields { source: false, ..VARIABLE };
     compile_default_heat::<f32>(device, &[UNIFORM, HEATED, conducting, VARIABLE, MATERIALS]).unwrap();
     compile_default_heat::<f64>(device, &[HEATED, VARIABLE, MATERIALS]).unwrap();
+    for order in SpaceOrder::ALL {
+        compile_default_wave::<f32>(device, order, false).unwrap();
+        compile_default_wave::<f64>(device, order, true).unwrap();
+    }
+    check_kernels(&cuda, 100);
+}
+
+/// The strategies of the ladder, and those candidates of the tuner that need the most registers.
+#[test]
+fn heat_strategies_compile_for_hopper() {
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
+    let device = &cuda.device;
     for precision in [Precision::Single, Precision::Double] {
         for is_variable in [false, true] {
             let candidates = HeatDeviceStrategy::candidates(device, LARGE_PLATE, precision, is_variable);
@@ -203,16 +215,11 @@ fn heat_strategies_compile_for_hopper() {
     check_kernels(&cuda, 35);
 }
 
-/// The defaults for every order, and for orders 2 and 8 the strategies of the ladder and of the
-/// tuner.
+/// For orders 2 and 8 the strategies of the ladder and of the tuner.
 #[test]
 fn wave_strategies_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
-    for order in SpaceOrder::ALL {
-        compile_default_wave::<f32>(device, order, false).unwrap();
-        compile_default_wave::<f64>(device, order, true).unwrap();
-    }
     // The number of planes per chunk does not change the code.
     let others = |shape| {
         let mut strategies = WaveDeviceStrategy::candidates(device, shape);

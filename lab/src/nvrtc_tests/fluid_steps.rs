@@ -2,7 +2,7 @@
 
 use orrery_cluster::{Team, threads};
 use orrery_device::Device;
-use orrery_device::testing::compile_only_cuda;
+use orrery_device::testing::{compile_only_cuda, ptx_only_cuda};
 use orrery_fluids::ensemble::Ensemble;
 use orrery_fluids::potential::{Potential, Truncation};
 use orrery_fluids::settings::{FluidSettings, PairPrecision, PairSearch};
@@ -131,7 +131,7 @@ fn fluids_compile_for_cuda() {
 
 #[test]
 fn parts_of_fluids_compile_for_cuda() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     for (variant, ensemble) in VARIANTS.into_iter().zip(ENSEMBLES.into_iter().cycle()) {
         compile_part(&cuda.device, variant, ensemble);
     }

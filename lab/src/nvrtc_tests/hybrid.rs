@@ -1,6 +1,6 @@
 //! Compiles the forces on a range of targets.
 
-use orrery_device::testing::compile_only_cuda;
+use orrery_device::testing::ptx_only_cuda;
 use orrery_gravity::solver::direct::device::{DeviceTargetSum, DirectDeviceStrategy};
 use orrery_model::Precision;
 
@@ -9,7 +9,7 @@ use crate::experiments::hybrid::device_strategy;
 
 #[test]
 fn forces_on_a_range_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
     let workload = CompiledForces::new(device).expect("host memory");
     let double = DirectDeviceStrategy::default_for(device, BODIES, Precision::Double);

@@ -1,6 +1,6 @@
 //! Compiles the matrix products.
 
-use orrery_device::testing::compile_only_cuda;
+use orrery_device::testing::ptx_only_cuda;
 use orrery_device::{Device, DeviceError};
 
 use super::check_kernels;
@@ -16,7 +16,7 @@ fn compile<T: MatrixNumber>(device: &Device, product: &Product<T>) -> Result<(),
 
 #[test]
 fn matrix_products_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
     // Few tiles and many, aligned or not, with every combination of transpositions.
     for n in [64, 63, 2048, 2049] {
@@ -47,7 +47,7 @@ fn matrix_products_compile_for_hopper() {
 
 #[test]
 fn tf32_compiles_for_ampere() {
-    let Some(cuda) = compile_only_cuda((8, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((8, 0)) else { return };
     assert!(
         TensorMatmul::<f32>::is_supported(&cuda.device) && !TensorMatmul::<f64>::is_supported(&cuda.device)
     );

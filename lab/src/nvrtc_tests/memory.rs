@@ -1,6 +1,6 @@
 //! Compiles the experiments on memory: copies, banks and textures.
 
-use orrery_device::testing::compile_only_cuda;
+use orrery_device::testing::ptx_only_cuda;
 
 use super::{ELEMENTS, check_kernels};
 use crate::experiments::banks::{self, BankReads};
@@ -10,7 +10,7 @@ use crate::experiments::texture::{self, Gather, Image, Raster, TABLE_SIDE};
 
 #[test]
 fn memory_experiments_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let (device, queue) = (&cuda.device, cuda.device.queue());
     let (from, to) = (device.zeros(ELEMENTS).unwrap(), device.zeros(ELEMENTS).unwrap());
     for rung in copy::rungs() {

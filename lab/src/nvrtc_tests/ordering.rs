@@ -1,6 +1,6 @@
 //! Compiles the experiments on fences, atomics, votes and divergence.
 
-use orrery_device::testing::compile_only_cuda;
+use orrery_device::testing::ptx_only_cuda;
 
 use super::check_kernels;
 use crate::experiments::atomics::device::{
@@ -15,7 +15,7 @@ use crate::experiments::fences::{Access, Fence, LitmusTest, LitmusTrials, Placem
 
 #[test]
 fn litmus_tests_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let (device, queue) = (&cuda.device, cuda.device.queue());
     for (access, fence) in Access::ALL.into_iter().flat_map(|access| Fence::ALL.map(|fence| (access, fence)))
     {
@@ -28,7 +28,7 @@ fn litmus_tests_compile_for_hopper() {
 
 #[test]
 fn atomics_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let (device, queue) = (&cuda.device, cuda.device.queue());
     let work = Workload { operations: 100, numbers: 16, pattern: Pattern::Random };
     for returns in [Returns::Unused, Returns::Summed, Returns::Stored] {
@@ -50,7 +50,7 @@ fn atomics_compile_for_hopper() {
 
 #[test]
 fn divergent_kernels_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let (device, queue) = (&cuda.device, cuda.device.queue());
     let divergent = DivergentWork::new(device, &DivergencePattern::Parity.work(100, 3)).unwrap();
     divergent.launch(queue).unwrap();

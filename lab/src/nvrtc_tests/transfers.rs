@@ -1,6 +1,6 @@
 //! Compiles the experiments with transfers and SAXPY.
 
-use orrery_device::testing::compile_only_cuda;
+use orrery_device::testing::ptx_only_cuda;
 
 use super::{ELEMENTS, check_kernels};
 use crate::experiments::saxpy::{DeviceLoops, FACTORS, NestedLoops, Saxpy, Shape, Vectors};
@@ -10,7 +10,7 @@ use crate::experiments::transfer::segments::{SegmentOrder, SegmentQueues, Segmen
 
 #[test]
 fn transfers_and_saxpy_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
     let (device, queue) = (&cuda.device, cuda.device.queue());
     let (x, y) = (device.zeros(ELEMENTS).unwrap(), device.zeros(ELEMENTS).unwrap());
     let on_device = Vectors { x: &x, y: &y };

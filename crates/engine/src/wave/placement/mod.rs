@@ -9,7 +9,6 @@ mod third_axis;
 
 use orrery_fields::wave::WaveProblem;
 use orrery_model::Units;
-use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::{AXIS_NAMES, Side, SideCondition, Sides, VelocityModel, Wavelet};
 
 use crate::case::{Case, Plane, VelocityRegion, VelocityShape, VelocitySource, WaveCase};
