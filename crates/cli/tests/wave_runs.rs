@@ -180,7 +180,7 @@ fn a_refused_survey_removes_no_shot() {
         drop(lock);
     }
 
-    let error = error_of(&dir, &[&force[..], &["--max-memory", "100KiB"]].concat());
+    let error = error_of(&dir, &[&force[..], &["--max-memory", "10KiB"]].concat());
     assert!(error.contains("of memory"), "{error}");
     assert!(dir.content() == before, "a file has changed");
     dir.stdout_of(&force);
