@@ -518,16 +518,15 @@ fn an_edited_case_file_is_reported() {
     }
 }
 
-/// Missing files are reported.
+/// Missing files are reported. A missing trajectory is an error, see `integrity`.
 #[test]
 fn missing_snapshots_are_reported() {
-    let names = ["snapshot_001.hdf5", "snapshot_001.npy", "snapshot_001.npy", "trajectory.xyz"];
+    let names = ["snapshot_001.hdf5", "snapshot_001.npy", "snapshot_001.npy"];
     for (make, name) in CASES.into_iter().zip(names) {
         let dir = temp_folder();
         let folder = dir.path().join("run");
         run_until(&make(&[]), folder.clone(), 8);
-        let parent = if name.starts_with("snapshot") { folder.join("snapshots") } else { folder.clone() };
-        fs::remove_file(parent.join(name)).unwrap();
+        fs::remove_file(folder.join("snapshots").join(name)).unwrap();
         let mut reports = Vec::new();
         let outcome = resume_run(&folder, false, &Control::default(), |event| {
             if let RunEvent::FileDiffers { path, problem } = event {
