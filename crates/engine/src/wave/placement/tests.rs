@@ -239,7 +239,7 @@ fn settings_of_z_in_two_dimensions_are_reported() {
     );
     for key in ["hz", "depth"] {
         let text = format!(
-            "units = \"si\"\n[grid]\nnx = 61\nny = 41\nhx = 10.0\n{key} = 50.0\n[wave]\n{VELOCITY}{}[time]\nend = 0.5\n",
+            "units = \"si\"\n[grid]\nnx = 61\nny = 41\nhx = 10.0\n{key} = 50.0\n[wave]\nlayer_nodes = 8\n{VELOCITY}{}[time]\nend = 0.5\n",
             SOURCE
         );
         assert_eq!(warnings_of(&text), [format!("grid.hz or grid.depth has {end}")], "{key}");
