@@ -1,10 +1,10 @@
 //! The laboratory: every way that was tried to make a computation fast, each measured.
 //!
 //! A ladder ([`ladder`]) times one computation by several kernels, from the textbook version to the
-//! production kernel. Its rungs are in [`rungs`] and, for computations that no run uses, beside them
-//! in [`primitives`]. The experiments ([`experiments`]) show one property of the hardware each. The
-//! laboratory uses the public interface of the simulator's crates, which do not know it. Start with
-//! [`ladder::LADDERS`].
+//! production kernel. Its rungs are in [`rungs`] and, for computations that no run uses, beside
+//! them in [`primitives`]. The experiments ([`experiments`]) show one property of the hardware
+//! each. The laboratory uses the public interface of the simulator's crates, which do not know it.
+//! Start with [`ladder::LADDERS`].
 
 pub mod experiments;
 pub mod ladder;

@@ -1,4 +1,5 @@
-//! The border between the two houses: nothing in `crates/` but the command depends on the laboratory.
+//! The border between the two houses: nothing in `crates/` but the command depends on the
+//! laboratory.
 
 use std::path::Path;
 

@@ -102,6 +102,10 @@ pub enum Command {
     Man,
 }
 
+/// Help of `--set`. Brackets in a doc comment would be links.
+const SET_HELP: &str = "Replace a key of the case, such as time.end=\"2 Gyr\". An entry of a list has an index from 1, \
+    such as 'wave.source[2].x=100', or its name, such as lennard_jones.species.Ar.epsilon=\"120 K\". Can be repeated";
+
 /// Flags of `run`.
 #[derive(Debug, Args)]
 #[command(after_help = run_after_help())]
@@ -109,10 +113,7 @@ pub struct RunArgs {
     /// Case file (TOML) or name of a preset
     #[arg(value_name = "CASE.toml|PRESET")]
     pub case: String,
-    /// Replace a key of the case, such as time.end="2 Gyr". An entry of a list has an index from 1,
-    /// such as 'wave.source[2].x=100', or its name, such as lennard_jones.species.Ar.epsilon="120
-    /// K". Can be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", help = SET_HELP)]
     pub set: Vec<String>,
     /// Output directory [default: out/NAME]
     #[arg(long, value_name = "DIR")]

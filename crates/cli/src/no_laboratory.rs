@@ -1,5 +1,5 @@
-//! A program that was built without the feature `lab`: the simulator alone. Ladders are refused with
-//! the remedy.
+//! A program that was built without the feature `lab`: the simulator alone. Ladders are refused
+//! with the remedy.
 
 use clap::Args;
 use orrery_device::Device;

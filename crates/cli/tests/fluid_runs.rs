@@ -142,7 +142,7 @@ fn a_minimisation_is_reported_and_can_be_stopped() {
     let message = text(&stopped.stderr);
     assert_eq!(stopped.status.code(), Some(1), "{message}");
     assert!(
-        message.starts_with("error: stopped at the wall-time limit in the minimisation after "),
+        message.starts_with("error: out: stopped at the wall-time limit in the minimisation after "),
         "{message}"
     );
     assert!(!dir.path("out").exists());

@@ -4,8 +4,8 @@
 //!
 //! This crate enumerates and times strategies that a run can use, and compares their results with
 //! reference implementations. It prints nothing: the command line prints the tables and writes the
-//! JSON values that this crate returns. Start with [`bench`], or with [`timing::time_on_host`] to
-//! time a closure. The laboratory measures with it too.
+//! JSON values that this crate returns. Start with [`mod@bench`], or with [`timing::time_on_host`]
+//! to time a closure. The laboratory measures with it too.
 
 pub mod bench;
 pub mod cpu_bandwidth;

@@ -126,7 +126,7 @@ impl DeviceWorkload {
     }
 
     /// Returns the number of bodies.
-    pub fn len(&self) -> usize {
+    pub fn body_count(&self) -> usize {
         self.host.mass.len()
     }
 
@@ -137,7 +137,7 @@ impl DeviceWorkload {
 
     /// Creates a solver for these bodies.
     pub fn new_solver(&self, strategy: impl Into<DeviceStrategy>) -> Result<DeviceSolver, DeviceError> {
-        DeviceSolver::new(&self.device, self.len(), &strategy.into())
+        DeviceSolver::new(&self.device, self.body_count(), &strategy.into())
     }
 
     /// Returns the request for one force evaluation.

@@ -246,7 +246,7 @@ impl GravityLadder {
         strategy: EvaluatedStrategy,
         run_seconds: f64,
     ) -> Result<MeasuredForces, MeasureError> {
-        let n = workload.len();
+        let n = workload.body_count();
         workload.time_once(&mut *solver)?;
         let times = workload.time_repeats(&mut *solver, repeat_count(run_seconds), run_seconds)?;
         let [body_terms, cell_terms] = solver.count_terms(n)?;
@@ -355,7 +355,7 @@ fn with_resources(result: RungResult, main_kernel: Option<(&Kernel, u32)>) -> Ru
 /// Program of a rung on a device.
 enum DeviceProgram {
     /// Force evaluations of bodies that do not move.
-    Forces(DeviceWorkload, Box<dyn TimedSolver>),
+    Forces(Box<DeviceWorkload>, Box<dyn TimedSolver>),
     /// Steps, which move the bodies after each force evaluation.
     Steps(Box<dyn TimedSteps>),
 }
@@ -380,7 +380,7 @@ impl DeviceProgram {
                 unreachable!("the rung runs on a device")
             }
         };
-        Ok(Self::Forces(DeviceWorkload::upload(device, workload)?, solver))
+        Ok(Self::Forces(Box::new(DeviceWorkload::upload(device, workload)?), solver))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Compiles the experiments on the execution of instructions: arithmetic and occupancy.
 
-use orrery_device::testing::ptx_only_cuda;
+use orrery_device::testing::{compile_only_cuda, ptx_only_cuda};
 
 use super::check_kernels;
 use crate::experiments::arithmetic::sums::OrderedSums;
@@ -10,7 +10,7 @@ use crate::experiments::occupancy::pressure::{Pressure, VALUES};
 
 #[test]
 fn occupancy_experiments_compile_for_hopper() {
-    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
+    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
     let device = &cuda.device;
     let resources = [None, Some(32)].map(|max_registers| {
         let pressure = Pressure::new(device, max_registers, 1).unwrap();

@@ -212,7 +212,7 @@ fn heat_strategies_compile_for_hopper() {
         let initial = vec![0.0; plate.grid.len()];
         RungHeat::new(device, rung.variant, &plate, &initial, default).unwrap().iterate(0.1).unwrap();
     }
-    check_kernels(&cuda, 35);
+    check_kernels(&cuda, 25);
 }
 
 /// For orders 2 and 8 the strategies of the ladder and of the tuner.
@@ -236,5 +236,5 @@ fn wave_strategies_compile_for_hopper() {
         compile_wave_rungs(device, wave_medium::<f64>(dimensions, SpaceOrder::Eighth, true)).unwrap();
     }
     compile_shared_wave(device).unwrap();
-    check_kernels(&cuda, 250);
+    check_kernels(&cuda, 120);
 }

@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/gravity/src/tree/groups.rs", "bounds of positions, which are finite"),
     ("crates/gravity/src/tree/morton.rs", "bounds of positions, which are finite"),
     ("lab/src/ladder/plot.rs", "range of the axis of a plot"),
-    ("lab/src/roofline.rs", "range of the axis of a plot"),
+    ("crates/measure/src/roofline.rs", "range of the axis of a plot"),
     ("crates/model/src/analysis/field.rs", "range of the finite values"),
     ("crates/model/src/analysis/max.rs", "the documentation of `max_or_nan` quotes the pattern"),
     ("crates/model/src/ic/speed.rs", "bound of a distribution whose value may overflow"),

@@ -18,7 +18,7 @@ const KINDS: [(&[&str], &str, &str); 6] = [
     (&["gif", "mp4"], "an animation", "a browser shows it, and images/ has its frames as PNG"),
 ];
 
-/// What a checkpoint is, and what reads it.
+/// Name of a checkpoint for a message, and the command that reads it.
 const CHECKPOINT: (&str, &str) = (
     "a checkpoint",
     "orrery resume continues from it, and snapshots/ or the trajectory has the state at output times",

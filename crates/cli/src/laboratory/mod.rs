@@ -1,5 +1,6 @@
-//! The laboratory in the command: `ladder`, the kernels of ladders in `occupancy`, its primitives in
-//! `bench` and `tune`, and its checks in `selftest`. A program without the feature `lab` has the file `no_laboratory.rs` instead.
+//! The laboratory in the command: `ladder`, the kernels of ladders in `occupancy`, its primitives
+//! in `bench` and `tune`, and its checks in `selftest`. A program without the feature `lab` has the
+//! file `no_laboratory.rs` instead.
 
 mod args;
 mod ladder;

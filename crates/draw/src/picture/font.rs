@@ -439,9 +439,9 @@ mod tests {
     fn every_character_in_the_texts_of_the_code_is_drawable() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let (mut folders, mut characters) = (Vec::new(), BTreeMap::new());
-        folders.extend(
-            ["model", "io", "engine", "fields", "particles"].map(|name| crates.join(name).join("src")),
-        );
+        let names = ["model", "formats", "draw", "engine", "gravity", "fluids", "fields", "measure"];
+        folders.extend(names.map(|name| crates.join(name).join("src")));
+        folders.push(crates.join("../lab/src"));
         while let Some(folder) = folders.pop() {
             for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
                 if path.is_dir() {

@@ -112,8 +112,8 @@ fn areas_of_line([from, to]: [[f64; 2]; 2], reach: f64) -> Vec<Area> {
 const DIRECTIONS: [[f64; 2]; 8] =
     [[1.0, 0.0], [-1.0, 0.0], [0.0, -1.0], [0.0, 1.0], [0.8, -0.6], [-0.8, 0.6], [-0.8, -0.6], [0.8, 0.6]];
 
-/// Places the names of the bodies where they cover no other disc, no other name with its line and no
-/// text of the picture: next to the disc, or at two larger distances. Other names are left out.
+/// Places the names of the bodies where they cover no other disc, no other name with its line and
+/// no text of the picture: next to the disc, or at two larger distances. Other names are left out.
 fn place_names<'a>(
     image: &Image,
     present: &[(usize, [f64; 2])],

@@ -27,8 +27,8 @@ pub(super) struct KeySpec {
     pub only_with: Option<(&'static str, &'static str)>,
     /// The physics that have this key. Empty for a key of all.
     pub only_for: &'static [PhysicsName],
-    /// Whether the value is a difference, such as a range of temperatures. It has the same number in
-    /// °C and in K, so it does not say which of them the case has.
+    /// Whether the value is a difference, such as a range of temperatures. It has the same number
+    /// in °C and in K, so it does not say which of them the case has.
     pub is_difference: bool,
     /// Meaning, as sentences.
     pub meaning: &'static str,

@@ -55,8 +55,8 @@ fn softening_warning(particles: &Particles, eps: f64, units: Units) -> Option<St
     ))
 }
 
-/// Returns the radius about the centre of mass that contains half of the mass. `None` if one body has
-/// half of the mass, such as the Sun.
+/// Returns the radius about the centre of mass that contains half of the mass. `None` if one body
+/// has half of the mass, such as the Sun.
 fn half_mass_radius(particles: &Particles) -> Option<f64> {
     let mass = &particles.mass;
     let total: f64 = mass.iter().sum();

@@ -1,7 +1,7 @@
 //! Warnings about parts of a case that have no effect or another one than they seem to have:
-//! regions of a plate without nodes or thinner than a cell, sources on fixed edges, an initial state
-//! that the nodes do not resolve, a run in which nothing changes, an end that is never reached, and
-//! conductivities without a heat capacity.
+//! regions of a plate without nodes or thinner than a cell, sources on fixed edges, an initial
+//! state that the nodes do not resolve, a run in which nothing changes, an end that is never
+//! reached, and conductivities without a heat capacity.
 
 use orrery_gravity::settings::StepChoice;
 use orrery_model::grid::{Edge, Grid, InitialField, RegionShape, SpotShape};
@@ -36,8 +36,8 @@ pub(super) fn placement_warnings(case: &Case, heat: &HeatCase, max_stable_step: 
     found
 }
 
-/// Returns a warning if a region has no node, is thinner than a cell, or heats nodes that have given
-/// temperatures.
+/// Returns a warning if a region has no node, is thinner than a cell, or heats nodes that have
+/// given temperatures.
 fn region_warning(case: &Case, heat: &HeatCase, index: usize, region: &Region) -> Option<String> {
     let (grid, name) = (&heat.grid, format!("heat.region[{}]", index + 1));
     let length = |x: f64| case.units.format_length(x);
@@ -99,8 +99,8 @@ fn is_on_fixed_edges(heat: &HeatCase, shape: RegionShape) -> bool {
     })
 }
 
-/// Returns a warning about conductivities of tables that are read as diffusivities, because the case
-/// gives no heat capacity.
+/// Returns a warning about conductivities of tables that are read as diffusivities, because the
+/// case gives no heat capacity.
 fn diffusivity_warning(case: &Case, heat: &HeatCase) -> Option<String> {
     if case.units != Units::Si || heat.has_heat_capacity() {
         return None;
@@ -121,7 +121,8 @@ fn diffusivity_warning(case: &Case, heat: &HeatCase) -> Option<String> {
     ))
 }
 
-/// Returns a warning if fixed edges differ by more than the range of temperatures that ends the run.
+/// Returns a warning if fixed edges differ by more than the range of temperatures that ends the
+/// run.
 fn unreachable_stop_warning(heat: &HeatCase, stop: StopRange) -> Option<String> {
     let mut range = [f64::INFINITY, f64::NEG_INFINITY];
     for edge in Edge::ALL {

@@ -224,7 +224,8 @@ fn is_earlier(earlier: f64, time: f64) -> bool {
 }
 
 /// Renames a changed file, so that a new one can be written and none is lost. The new name is the
-/// first free one of `NAME.changed`, `NAME.changed-2` and so on. A file that was removed needs none.
+/// first free one of `NAME.changed`, `NAME.changed-2` and so on. A file that was removed needs
+/// none.
 pub(crate) fn set_aside_changed(
     path: &Path,
     report: &mut dyn FnMut(RunEvent<'_>),

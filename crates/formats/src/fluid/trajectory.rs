@@ -15,9 +15,9 @@ pub(super) struct TrajectoryFile {
 }
 
 impl TrajectoryFile {
-    /// Opens a file. Returns `None` if it does not exist or is empty. A link is not followed. A file
-    /// with another name is copied first: that may be the name of a copy, or of a file outside of
-    /// the folder.
+    /// Opens a file. Returns `None` if it does not exist or is empty. A link is not followed. A
+    /// file with another name is copied first: that may be the name of a copy, or of a file outside
+    /// of the folder.
     pub fn open(path: &Path) -> Result<Option<Self>, Fault> {
         match fs::symlink_metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

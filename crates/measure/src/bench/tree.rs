@@ -95,7 +95,7 @@ impl<'a> TreeBench<'a> {
         repeats: Option<usize>,
     ) -> Result<Measurement, MeasureError> {
         let TreeWorkload { bodies, shape, theta, reference } = workload;
-        let (n, order) = (bodies.len(), strategy.order);
+        let (n, order) = (bodies.body_count(), strategy.order);
         let mut tree = DeviceTree::new(self.device, n, strategy)?;
         let stages = time_stages(&mut tree, bodies)?;
         let mut solver = DeviceSolver::Tree(tree.into());

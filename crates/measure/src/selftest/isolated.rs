@@ -107,9 +107,9 @@ pub struct WorkerFailure {
     pub status: Option<i32>,
 }
 
-/// Runs a worker in this process: lists the devices if `names` is empty, else runs those of `checks`
-/// with these names on the chosen device until one of them fails. Returns the number of failed
-/// checks.
+/// Runs a worker in this process: lists the devices if `names` is empty, else runs those of
+/// `checks` with these names on the chosen device until one of them fails. Returns the number of
+/// failed checks.
 pub fn run_worker(
     checks: &[Check],
     choice: Option<DeviceChoice>,

@@ -17,12 +17,12 @@ const REDUCE: KernelFile = unsafe { KernelFile::new("reduce.cu", include_str!("r
 ///
 /// ```
 /// use orrery_device::{Device, DeviceChoice};
-/// use orrery_primitives::reduce::{Operation, Reduce};
+/// use orrery_primitives::reduce::{Reduce, ReduceOperation};
 ///
 /// # fn main() -> Result<(), orrery_device::DeviceError> {
 /// // Without an OpenCL device there is nothing to run on.
 /// let Ok(Some(device)) = Device::open(DeviceChoice::OpenCl(None)) else { return Ok(()) };
-/// let sum = Reduce::new(&device, Operation::Sum)?;
+/// let sum = Reduce::new(&device, ReduceOperation::Sum)?;
 /// let numbers = device.upload(&[1.5f32, 2.0, -0.5])?;
 /// assert_eq!(sum.reduce(device.queue(), &numbers)?, 3.0);
 /// # Ok(())

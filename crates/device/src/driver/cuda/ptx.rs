@@ -1,9 +1,9 @@
 //! Reader of PTX, the assembly text that CUDA's compiler writes: names and parameters of kernels,
 //! and variables in constant memory.
 //!
-//! A kernel is `.visible .entry NAME(.param TYPE NAME_param_0, ...)`, followed by directives such as
-//! `.maxntid 256, 1, 1` and by its body in braces. Registers are virtual, so PTX does not tell how
-//! many a kernel needs.
+//! A kernel is `.visible .entry NAME(.param TYPE NAME_param_0, ...)`, followed by directives such
+//! as `.maxntid 256, 1, 1` and by its body in braces. Registers are virtual, so PTX does not tell
+//! how many a kernel needs.
 
 use super::cubin::CubinKernel;
 

@@ -4,6 +4,7 @@
 use std::f64::consts::PI;
 
 use orrery_fields::wave::WaveProblem;
+use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::Wavelet;
 use orrery_model::{Precision, Units, four_digits};
 use orrery_simd::Real;
@@ -14,8 +15,8 @@ use super::largest_sample;
 /// onset and the ends of a wave are lost.
 const FAINT: f64 = 1e4;
 
-/// Returns a warning if a run until `end` ends before a wave can arrive at some receivers. Times are
-/// lower bounds: those of straight paths with the largest velocity.
+/// Returns a warning if a run until `end` ends before a wave can arrive at some receivers. Times
+/// are lower bounds: those of straight paths with the largest velocity.
 pub(super) fn late_warning(problem: &WaveProblem, end: f64, units: Units) -> Option<String> {
     let [_, fastest] = problem.velocity_range();
     let sources: Vec<([f64; 3], f64)> = problem
@@ -36,7 +37,7 @@ pub(super) fn late_warning(problem: &WaveProblem, end: f64, units: Units) -> Opt
     };
     let late: Vec<f64> = problem.receivers().iter().map(arrival).filter(|time| *time > end).collect();
     let earliest = late.iter().copied().reduce(f64::min)?;
-    let latest = late.iter().copied().fold(earliest, f64::max);
+    let latest = late.iter().copied().fold(earliest, max_or_nan);
     let time = |t: f64| units.format_time(t);
     Some(format!(
         "the run ends at {}, before a wave arrives at {} of {} receivers, whose traces are 0: it arrives there from {} on; \
@@ -60,7 +61,7 @@ pub(super) fn faint_warning(problem: &WaveProblem, units: Units) -> Option<Strin
     let amplitudes = problem.sources().iter().map(|source| (source.position, amplitude(&source.wavelet)));
     let (position, amplitude) = amplitudes.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let reach = problem.receivers().iter().map(|receiver| distance(dimensions, &position, receiver));
-    let farthest = reach.fold(grid.max_spacing(), f64::max);
+    let farthest = reach.fold(grid.max_spacing(), max_or_nan);
     // The amplitude at this distance from a source in a uniform medium.
     let expected = if dimensions == 3 { amplitude / (4.0 * PI * farthest) } else { amplitude / (2.0 * PI) };
     (expected > 0.0 && expected < FAINT * smallest).then(|| {

@@ -1,6 +1,7 @@
 //! Warnings about parts of a case that have no effect or a wrong one: sources and receivers in
 //! absorbing layers, on free surfaces and in walls, wavelets that are cut, regions without nodes,
-//! waves that do not arrive, layers that reflect, and coordinates of a third axis that is not there.
+//! waves that do not arrive, layers that reflect, and coordinates of a third axis that is not
+//! there.
 //!
 //! The checks need no device.
 

@@ -48,13 +48,15 @@ pub(in crate::fluid) fn append(path: &Path, frame: &FluidFrame<'_>) -> Result<()
     manifest::add_frame(path, start, end - start, &hasher)
 }
 
-/// Returns first byte, length and hash of the first `count` frames. The hash of a frame is that of
-/// its entries and its data. Returns `None` as soon as `is_stopped` returns true.
+/// First byte, length and hash of a frame. The hash is that of its entries and its data.
+pub(crate) type HashedFrame = (u64, u64, blake3::Hash);
+
+/// Hashes the first `count` frames. Returns `None` as soon as `is_stopped` returns true.
 pub(crate) fn hash_frames(
     path: &Path,
     count: usize,
     is_stopped: &dyn Fn() -> bool,
-) -> Result<Option<Vec<(u64, u64, blake3::Hash)>>, Fault> {
+) -> Result<Option<Vec<HashedFrame>>, Fault> {
     let Appender { mut file, entries, .. } = Appender::open(TrajectoryFile::open_read_only(path)?)?;
     let frames = entries.chunk_by(|a, b| a.frame == b.frame).take(count);
     let hash = |frame: &[Entry]| {

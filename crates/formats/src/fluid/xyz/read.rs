@@ -353,7 +353,8 @@ fn parse_properties(value: &str, line: u64) -> Result<Vec<Column>, Fault> {
             ("mass" | "masses", "R" | "I", 1) => columns.push(Column::Mass),
             ("id", "I", 1) => columns.push(Column::Id),
             ("image", "I", 3) => columns.extend((0..3).map(Column::Image)),
-            // Without these columns, particles would get other species and ids than those of the file.
+            // Without these columns, particles would get other species and ids than those of the
+            // file.
             ("species", ..) => {
                 return fault(property_text(name, kind, count), "names species:S:1 or integers species:I:1");
             }

@@ -87,7 +87,7 @@ impl InsertionKernels {
         let block_size = |threads: u32| ("BLOCK_SIZE", threads.to_string());
         let flag = |name: &'static str, is_set: bool| (name, u8::from(is_set).to_string());
         let with_block_size = block_size(BLOCK_SIZE);
-        let find_box = build(&BOX, &[with_block_size.clone()])?;
+        let find_box = build(&BOX, std::slice::from_ref(&with_block_size))?;
         let insert = build(&INSERT, &[with_block_size.clone(), flag("THROTTLED", throttled)])?;
         let waiting_name = ("WAITING", waiting.kernel_name().to_owned());
         let cells = build(&CELLS, &[with_block_size.clone(), waiting_name])?;
