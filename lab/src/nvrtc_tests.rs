@@ -1,6 +1,6 @@
 //! Compiles the kernels with NVRTC, without a GPU. The kernels that runs use by default become
 //! machine code for compute capability 9.0 and 7.5, and their local memory is checked. All other
-//! strategies, rungs and experiments become PTX for 9.0, which takes less than half of the time.
+//! strategies, rungs and experiments become PTX for 9.0, which takes two thirds of the time.
 //! Primitives with code for 8.0 and later are also compiled for 8.0.
 //!
 //! PoCL, on which the other tests run on a machine without a GPU, takes other branches than CUDA

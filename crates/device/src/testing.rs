@@ -34,7 +34,7 @@ pub fn compile_only_cuda(capability: (u32, u32)) -> Option<CompileOnlyCuda> {
     open_compiler(capability, TestCode::Cubin)
 }
 
-/// As [`compile_only_cuda`], but compiles to PTX. That takes less than half of the time, and the
+/// As [`compile_only_cuda`], but compiles to PTX. That takes two thirds of the time, and the
 /// registers and local memory of kernels are unknown.
 pub fn ptx_only_cuda(capability: (u32, u32)) -> Option<CompileOnlyCuda> {
     open_compiler(capability, TestCode::Ptx)

@@ -48,7 +48,7 @@ pub struct CompiledKernel {
 pub(crate) enum TestCode {
     /// Machine code, from which the registers and the local memory of kernels are read.
     Cubin,
-    /// PTX. Takes less than half of the time, and the resources of kernels are unknown.
+    /// PTX. Takes two thirds of the time, and the resources of kernels are unknown.
     Ptx,
 }
 
