@@ -10,58 +10,6 @@
 //! declares it with an `unsafe` [`KernelFile::new`]. Building and launching are then safe: a launch
 //! checks its arguments against the kernel's declaration.
 
-/// Concatenates kernel files, for [`KernelFile::new`]. Paths are relative to the calling file. The
-/// messages of compilers name the file and line of an error.
-///
-/// `kernel_source!("nodes.cu", "walk.cu")`
-#[macro_export]
-macro_rules! kernel_source {
-    ($($file:literal),+) => {
-        concat!($("#line 1 \"", $file, "\"\n", include_str!($file), "\n"),+)
-    };
-}
-
-/// Joins constant texts of kernel files, for [`KernelFile::new`]. Unlike those of
-/// [`kernel_source!`], the texts may be constants of other crates.
-///
-/// `join_sources!(other_crate::FRAME_SOURCE, kernel_source!("walk.cu"))`
-#[macro_export]
-macro_rules! join_sources {
-    ($($text:expr),+ $(,)?) => {{
-        const TEXTS: &[&str] = &[$($text),+];
-        const BYTES: [u8; $crate::joined_length(TEXTS)] = $crate::joined_bytes(TEXTS);
-        match std::str::from_utf8(&BYTES) {
-            Ok(text) => text,
-            Err(_) => panic!("texts that are joined stay UTF-8"),
-        }
-    }};
-}
-
-/// Returns the number of bytes of all texts, for [`join_sources!`].
-#[doc(hidden)]
-pub const fn joined_length(texts: &[&str]) -> usize {
-    let (mut length, mut text) = (0, 0);
-    while text < texts.len() {
-        length += texts[text].len();
-        text += 1;
-    }
-    length
-}
-
-/// Returns the bytes of all texts, for [`join_sources!`]. `N` is their [`joined_length`].
-#[doc(hidden)]
-pub const fn joined_bytes<const N: usize>(texts: &[&str]) -> [u8; N] {
-    let (mut bytes, mut length, mut text) = ([0; N], 0, 0);
-    while text < texts.len() {
-        let (_, rest) = bytes.split_at_mut(length);
-        let (part, _) = rest.split_at_mut(texts[text].len());
-        part.copy_from_slice(texts[text].as_bytes());
-        length += texts[text].len();
-        text += 1;
-    }
-    bytes
-}
-
 mod buffer;
 mod builder;
 mod builds;
@@ -92,6 +40,7 @@ mod queue;
 mod shared_memory;
 mod shared_pinned;
 mod signature;
+mod source_text;
 pub mod testing;
 mod texture;
 
@@ -116,14 +65,5 @@ pub use properties::{DeviceKind, Memory, Properties};
 pub use queue::Queue;
 pub use shared_memory::SharedName;
 pub use shared_pinned::SharedPinned;
+pub use source_text::{defined_number, joined_bytes, joined_length};
 pub use texture::{AddressMode, Texture, TextureFilter, TextureSettings};
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn sources_are_joined_in_order() {
-        const FIRST: &str = "#define METRE 1.0\n";
-        const JOINED: &str = join_sources!(FIRST, "// 1 Å\n", "");
-        assert_eq!(JOINED, "#define METRE 1.0\n// 1 Å\n");
-    }
-}

@@ -10,6 +10,7 @@ pub mod accuracy;
 pub mod bodies;
 pub mod integrator;
 pub mod law;
+mod precision;
 pub mod resolution;
 pub mod settings;
 mod share;

@@ -13,7 +13,7 @@ FUNCTION void write_frame(GLOBAL double* frame, const double* low, const double*
     frame[FRAME_LENGTH_SCALE] = ldexp(1.0, -length_exponent);
     for (int axis = 0; axis < 3; axis++) {
         const double middle = low[axis] + 0.5 * side;
-        frame[FRAME_ORIGIN + axis] = PRECISION == 2 ? 0.0 : middle;
+        frame[FRAME_ORIGIN + axis] = PRECISION == PRECISION_DOUBLE ? 0.0 : middle;
         frame[FRAME_CORNER + axis] = low[axis];
         frame[FRAME_MIDDLE + axis] = (middle - frame[FRAME_ORIGIN + axis]) * frame[FRAME_LENGTH_SCALE];
     }
@@ -24,7 +24,8 @@ FUNCTION void write_frame(GLOBAL double* frame, const double* low, const double*
     // A minimum softening of 1e-12 (f64: 1e-30) of the cube makes the distance of a body from
     // itself nonzero, so its acceleration on itself is 0 and not NaN. In mixed precision the walk
     // leaves the body itself out.
-    frame[FRAME_EPS2] = MAX64(eps2, PRECISION == 2 ? 1e-60 : PRECISION == 1 ? 0.0 : 1e-24);
+    const double min_eps2 = PRECISION == PRECISION_DOUBLE ? 1e-60 : PRECISION == PRECISION_MIXED ? 0.0 : 1e-24;
+    frame[FRAME_EPS2] = MAX64(eps2, min_eps2);
     frame[FRAME_ACCELERATION_UNIT] = ldexp(g, mass_exponent - 2 * length_exponent);
     frame[FRAME_POTENTIAL_UNIT] = ldexp(g, mass_exponent - length_exponent);
 }

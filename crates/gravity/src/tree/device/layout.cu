@@ -1,13 +1,9 @@
 // Layout of the tree in device memory, shared by the kernels that build it and those that walk it.
 //
-// Units. The kernels compute in scaled units: lengths are divided by a power of two near the side
-// of the cube around all bodies (or near the softening, if that is longer), masses by a power of
-// two near their sum. f32 therefore represents a system in metres as well as one in parsecs. The
-// origin is the centre of the cube. With PRECISION 2 (f64) the user's origin is kept, because a
-// shift would only add rounding.
-//
-// PRECISION: 0 single, 1 mixed, 2 double. A mixed-precision number is the sum of two f32 parts,
-// high + low, with about 48 significant bits.
+// Units. The kernels compute in scaled units (frame_slots.cu): lengths are divided by a power of two
+// near the side of the cube around all bodies (or near the softening, if that is longer), masses by
+// a power of two near their sum. The origin is the centre of the cube. In f64 the user's origin is
+// kept, because a shift would only add rounding.
 //
 // Cells. Cell c contains the sorted bodies begin[c] .. end[c] - 1. level[c] is the number of times
 // that the cube is halved to get the cell. children[c] is 8 * (first child) + (number of children)
@@ -20,7 +16,7 @@
 // where M_ij = Σ m d_i d_j and M_ijk = Σ m d_i d_j d_k, with d the offset from the centre of mass.
 // The traces are kept because a softened field is not harmonic.
 
-#if PRECISION == 2
+#if PRECISION == PRECISION_DOUBLE
 typedef double REAL;
 typedef double4 REAL4;
 #define MAKE_REAL4(x, y, z, w) DOUBLE4(x, y, z, w)
@@ -35,21 +31,8 @@ typedef float4 REAL4;
 #define REAL_RSQRT(x) RSQRT(x)
 #define REAL_FMA(a, b, c) FMA(a, b, c)
 #define REAL_MAX(a, b) MAX(a, b)
-#define HAS_LOW (PRECISION == 1)
+#define HAS_LOW (PRECISION == PRECISION_MIXED)
 #endif
-
-// Slots of `frame`, the parameters of one force evaluation. Slots of vectors are followed by y and
-// z.
-#define FRAME_ORIGIN 0           // origin of the scaled coordinates, in the user's units
-#define FRAME_LENGTH_SCALE 3     // factor from the user's lengths to scaled ones
-#define FRAME_CORNER 4           // smallest coordinates of the cube, in the user's units
-#define FRAME_CELLS_PER_LENGTH 7 // cells of the finest level per unit of the user's length
-#define FRAME_SIDE 8             // side of the cube, scaled
-#define FRAME_MASS_SCALE 9       // factor from the user's masses to scaled ones
-#define FRAME_EPS2 10            // squared softening, scaled
-#define FRAME_ACCELERATION_UNIT 11    // factor from scaled accelerations to the user's, G included
-#define FRAME_POTENTIAL_UNIT 12       // factor from scaled potentials to the user's, G included
-#define FRAME_MIDDLE 13          // centre of the cube, scaled, relative to the origin
 
 // Bits per coordinate of a key, hence the finest level. Each generation of cells has a higher
 // level.

@@ -17,27 +17,38 @@ pub mod selftest;
 use std::ops::Range;
 
 use orrery_device::{
-    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, defined_number, join_sources,
+    kernel_source,
 };
 use orrery_model::Precision;
 use orrery_primitives::sort::Sort;
 use serde::{Deserialize, Serialize};
 
-use crate::solver::direct::device::Columns;
+use crate::precision::{PRECISION_SOURCE, precision_definition};
+use crate::solver::direct::device::{Columns, FRAME_SLOTS_SOURCE, frame_slot};
+
+/// Text for kernels that read a tree: names of precisions, slots of the frame, `layout.cu`.
+pub(crate) const LAYOUT_SOURCE: &str =
+    join_sources!(PRECISION_SOURCE, FRAME_SLOTS_SOURCE, kernel_source!("layout.cu"));
 
 // SAFETY: the kernels access n elements of the arrays with one entry per body, `max_cells` of those
 // with one entry per cell, and the slots that `layout.cu` names. `DeviceOctree::new` allocates as
 // many, and the launches pass columns of length n.
 const TREE: KernelFile = unsafe {
-    KernelFile::new("tree.cu", kernel_source!("layout.cu", "keys.cu", "cells.cu", "moments.cu", "groups.cu"))
+    KernelFile::new(
+        "tree.cu",
+        join_sources!(LAYOUT_SOURCE, kernel_source!("keys.cu", "cells.cu", "moments.cu", "groups.cu")),
+    )
 };
 
 const BLOCK_SIZE: u32 = 256;
-// The same values as in `layout.cu`.
 const GENERATIONS: i32 = super::COORDINATE_BITS as i32 + 1;
-const FRAME_SLOTS: usize = 16;
-const COUNT_SLOTS: usize = 64;
-const COUNT_CLASS: Range<usize> = 24..40;
+const _: () = assert!(super::COORDINATE_BITS as usize == defined_number(LAYOUT_SOURCE, "COORDINATE_BITS"));
+/// Groups of each width class in `counts`.
+const COUNT_CLASS: Range<usize> = {
+    let first = defined_number(LAYOUT_SOURCE, "COUNT_CLASS");
+    first..first + defined_number(LAYOUT_SOURCE, "WIDTH_CLASSES")
+};
 /// Largest width of a group, in units of the smallest octant that contains a leaf of one of its
 /// bodies. Narrower groups leave lanes idle, wider groups interact with more bodies. 4 to 6 were
 /// fastest on cubes and clusters.
@@ -81,12 +92,7 @@ pub(crate) struct TreePlan {
 impl TreePlan {
     /// Returns the definitions for kernels that read the tree.
     pub fn layout_definitions(&self) -> Vec<(&'static str, String)> {
-        let precision = match self.precision {
-            Precision::Single => 0,
-            Precision::Mixed => 1,
-            Precision::Double => 2,
-        };
-        vec![("PRECISION", precision.to_string()), ("ORDER", (self.order as u32 + 1).to_string())]
+        vec![precision_definition(self.precision), ("ORDER", (self.order as u32 + 1).to_string())]
     }
 
     /// Returns the definitions for the kernels that build the tree.
@@ -230,8 +236,8 @@ impl DeviceOctree {
             sort: Sort::new(device, n)?,
             keys: device.zeros(n)?,
             order: device.zeros(n)?,
-            frame: device.zeros(FRAME_SLOTS)?,
-            counts: device.zeros(COUNT_SLOTS)?,
+            frame: device.zeros(frame_slot("FRAME_SLOTS"))?,
+            counts: device.zeros(defined_number(LAYOUT_SOURCE, "COUNT_SLOTS"))?,
             begin: device.zeros(cells)?,
             end: device.zeros(cells)?,
             children: device.zeros(cells)?,

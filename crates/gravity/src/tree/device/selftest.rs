@@ -5,6 +5,7 @@ use orrery_device::{Buffer, Device, DeviceError, KernelBuilder};
 use orrery_model::Precision;
 
 use super::{BodyColumns, DeviceOctree, GENERATIONS, Order, TreePlan};
+use crate::solver::direct::device::frame_slot;
 use crate::solver::tree::test_systems::{TestSystem, columns};
 use crate::tree::COORDINATE_BITS;
 
@@ -42,10 +43,10 @@ struct HostTree {
     groups: Vec<(u32, u32)>,
 }
 
-// The same values as in `layout.cu`.
+/// Children of a leaf, as in `layout.cu`.
 const LEAF: u32 = u32::MAX;
-const FRAME_SIDE: usize = 8;
-const FRAME_MIDDLE: usize = 13;
+const FRAME_SIDE: usize = frame_slot("FRAME_SIDE");
+const FRAME_MIDDLE: usize = frame_slot("FRAME_MIDDLE");
 
 impl HostTree {
     fn child_range(&self, cell: usize) -> std::ops::Range<usize> {

@@ -1,4 +1,4 @@
-// Computes the frame of a force evaluation: the origin and the units in which the kernels compute.
+// Computes the frame of a sum over all pairs: the origin and the units in which the kernels compute.
 //
 // The frame is computed from the positions in every evaluation, so forces depend on the bodies
 // alone. The origin is the median of a sample of the positions. The length unit is the median
@@ -96,7 +96,7 @@ FUNCTION void write_scales(double g, double eps, double total_mass, SHARED_POINT
 }
 
 // Computes the frame. All threads of the block must call it. `scratch` has 4 * FRAME_SAMPLE
-// elements, `frame` has FRAME_SLOTS.
+// elements, `frame` has FRAME_UNIT_SLOTS.
 FUNCTION void find_frame_in_block(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y,
     GLOBAL const double* RESTRICT z, int n, double g, double eps, double total_mass, int centred,
     SHARED_POINTER double* scratch, SHARED_POINTER double* frame)
@@ -107,7 +107,7 @@ FUNCTION void find_frame_in_block(GLOBAL const double* RESTRICT x, GLOBAL const 
     load_sample(x, y, z, n, scratch, position);
     // If no thread has the middle rank, for example because positions are NaN, the origin and the
     // median distance stay 0. Lengths are then in units of the softening, or not scaled without it.
-    if (THREAD < FRAME_SLOTS)
+    if (THREAD < FRAME_UNIT_SLOTS)
         frame[THREAD] = 0.0;
     BARRIER();
     if (centred && THREAD < count)
@@ -133,8 +133,8 @@ find_frame(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLO
     int n, double g, double eps, double total_mass, GLOBAL double* RESTRICT frame_out)
 {
     SHARED double scratch[4 * FRAME_SAMPLE];
-    SHARED double frame[FRAME_SLOTS];
+    SHARED double frame[FRAME_UNIT_SLOTS];
     find_frame_in_block(x, y, z, n, g, eps, total_mass, 1, scratch, frame);
-    if (THREAD < FRAME_SLOTS)
+    if (THREAD < FRAME_UNIT_SLOTS)
         frame_out[THREAD] = frame[THREAD];
 }

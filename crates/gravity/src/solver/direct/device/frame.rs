@@ -1,6 +1,9 @@
 //! Frame of an evaluation: the origin and the units in which kernels compute. See `frame.cu`.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source};
+use orrery_device::{
+    Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, defined_number, join_sources,
+    kernel_source,
+};
 
 use super::{Columns, MAX_BODIES, expect_lengths};
 
@@ -8,19 +11,24 @@ use super::{Columns, MAX_BODIES, expect_lengths};
 /// its slots and `SCALED_COORDINATE`.
 pub const FRAME_SLOTS_SOURCE: &str = kernel_source!("frame_slots.cu");
 
+/// Returns a slot of the frame by its name in `frame_slots.cu`.
+pub const fn frame_slot(name: &str) -> usize {
+    defined_number(FRAME_SLOTS_SOURCE, name)
+}
+
 /// Text of `frame.cu`, for kernels that find the frame themselves (`find_frame_in_block`). It
 /// follows [`FRAME_SLOTS_SOURCE`].
 pub const FRAME_SOURCE: &str = kernel_source!("frame.cu");
 
-/// Number of elements of the frame (`FRAME_SLOTS` in `frame_slots.cu`).
-const FRAME_SLOTS: usize = 8;
-/// Slot of the scaled squared softening (`FRAME_EPS2` in `frame_slots.cu`).
-const FRAME_EPS2: usize = 5;
+/// Elements of the frame of a sum over all pairs.
+const UNIT_SLOTS: usize = frame_slot("FRAME_UNIT_SLOTS");
+/// Slot of the scaled squared softening.
+const EPS2: usize = frame_slot("FRAME_EPS2");
 
 // SAFETY: `find_frame` reads the first n elements of the columns, at least one, and writes
-// FRAME_SLOTS values. `EvaluationFrame::queue_update` checks that all columns have n elements.
+// FRAME_UNIT_SLOTS values. `EvaluationFrame::queue_update` checks that all columns have n elements.
 const FRAME: KernelFile =
-    unsafe { KernelFile::new("frame.cu", kernel_source!("frame_slots.cu", "frame.cu")) };
+    unsafe { KernelFile::new("frame.cu", join_sources!(FRAME_SLOTS_SOURCE, FRAME_SOURCE)) };
 
 /// Frame of an evaluation on a device, for kernels that do not compute it themselves.
 pub struct EvaluationFrame {
@@ -36,7 +44,7 @@ impl EvaluationFrame {
     /// Builds the kernel.
     pub fn new(builder: &mut KernelBuilder) -> Result<Self, DeviceError> {
         let module = builder.build(&FRAME, &[], Math::Precise)?;
-        let (kernel, values) = (module.kernel("find_frame")?, builder.device().zeros(FRAME_SLOTS)?);
+        let (kernel, values) = (module.kernel("find_frame")?, builder.device().zeros(UNIT_SLOTS)?);
         Ok(Self { device: builder.device().clone(), kernel, values })
     }
 
@@ -71,6 +79,6 @@ impl EvaluationFrame {
 
     /// Waits for the last update and returns the squared softening in scaled units.
     pub fn scaled_eps2(&self) -> Result<f64, DeviceError> {
-        Ok(self.values.to_vec()?[FRAME_EPS2])
+        Ok(self.values.to_vec()?[EPS2])
     }
 }

@@ -12,7 +12,7 @@ mod strategy;
 mod target_range;
 mod tiled;
 
-pub use frame::{EvaluationFrame, FRAME_SLOTS_SOURCE, FRAME_SOURCE};
+pub use frame::{EvaluationFrame, FRAME_SLOTS_SOURCE, FRAME_SOURCE, frame_slot};
 pub use jerks::JerkRequest;
 pub use strategy::{DirectDeviceStrategy, DirectKernel};
 pub use target_range::DeviceTargetSum;

@@ -4,11 +4,13 @@ use std::ops::Range;
 
 use orrery_cluster::LinkError;
 use orrery_device::{
-    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, join_sources, kernel_source,
 };
 use orrery_model::Precision;
 
-use super::{DirectDeviceStrategy, EvaluationFrame, PairSumRequest};
+use super::{
+    DirectDeviceStrategy, EvaluationFrame, FRAME_SLOTS_SOURCE, FRAME_SOURCE, PAIR_SOURCE, PairSumRequest,
+};
 use crate::share::{DeviceGather, PartSpan, SharedEvaluation};
 
 // SAFETY: the kernels access n elements of the columns and one element per padded body of the other
@@ -16,7 +18,10 @@ use crate::share::{DeviceGather, PartSpan, SharedEvaluation};
 // `PairsOnce::new` and `PairsOnce::reserve_rows` allocate as many, and the launches pass columns of
 // length n.
 const PAIRS_ONCE: KernelFile = unsafe {
-    KernelFile::new("pairs_once.cu", kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "pairs_once.cu"))
+    KernelFile::new(
+        "pairs_once.cu",
+        join_sources!(FRAME_SLOTS_SOURCE, FRAME_SOURCE, PAIR_SOURCE, kernel_source!("pairs_once.cu")),
+    )
 };
 
 /// Number of segments into which the chunks are divided, a power of two and at most 16

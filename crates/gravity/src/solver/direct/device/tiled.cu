@@ -13,14 +13,7 @@
 // the peak rate. That limits this kernel to 2.1e12 interactions/s in f32. With 8,192 bodies and
 // more, pairs_once.cu is faster in f32.
 //
-// PRECISION_SINGLE: coordinates, products and sums in f32.
-// PRECISION_MIXED: coordinates in two f32 parts, so differences are correct to f32 however near the
-//   bodies are. The sum over a tile is in f32, the sum over tiles in f64.
-// PRECISION_DOUBLE: everything in f64.
-
-#define PRECISION_SINGLE 1
-#define PRECISION_MIXED 2
-#define PRECISION_DOUBLE 3
+// In mixed precision, differences of coordinates are correct to f32 however near the bodies are.
 
 // real: coordinates and sums over a tile. partial: sums over a range of sources.
 #if PRECISION == PRECISION_DOUBLE
@@ -325,7 +318,7 @@ tiled(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBAL c
     SHARED real4 tile[BLOCK_SIZE];
     SHARED int is_last;
     SHARED double scratch[4 * FRAME_SAMPLE];
-    SHARED double frame[FRAME_SLOTS];
+    SHARED double frame[FRAME_UNIT_SLOTS];
 #if PRECISION == PRECISION_MIXED
     SHARED real4 tile_low[BLOCK_SIZE];
 #else

@@ -3,18 +3,28 @@
 use std::ops::Range;
 
 use orrery_device::{
-    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, kernel_source,
+    Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder, KernelFile, Math, join_sources, kernel_source,
 };
 use orrery_model::Precision;
 
-use super::{DirectDeviceStrategy, PairSumRequest};
+use super::{DirectDeviceStrategy, FRAME_SLOTS_SOURCE, FRAME_SOURCE, PAIR_SOURCE, PairSumRequest};
+use crate::precision::{PRECISION_SOURCE, precision_definition};
 
 // SAFETY: the kernel reads the first n elements of the columns, writes as many of the results or
 // those of a range, one partial sum per split and padded target, and one counter per target block.
 // `Tiled::build` allocates as many for the longest range, and the launch passes columns of length n
 // and a range within them.
 const TILED: KernelFile = unsafe {
-    KernelFile::new("tiled.cu", kernel_source!("frame_slots.cu", "frame.cu", "pair.cu", "tiled.cu"))
+    KernelFile::new(
+        "tiled.cu",
+        join_sources!(
+            PRECISION_SOURCE,
+            FRAME_SLOTS_SOURCE,
+            FRAME_SOURCE,
+            PAIR_SOURCE,
+            kernel_source!("tiled.cu")
+        ),
+    )
 };
 
 /// Partial sums as the kernel writes them, one element per range of sources and padded target.
@@ -122,14 +132,8 @@ impl Tiled {
         targets_range: Option<Range<usize>>,
     ) -> Result<Self, DeviceError> {
         let DirectDeviceStrategy { precision, block, targets, unroll, .. } = *strategy;
-        // PRECISION_SINGLE, PRECISION_MIXED and PRECISION_DOUBLE in the kernel.
-        let precision_number = match precision {
-            Precision::Single => 1,
-            Precision::Mixed => 2,
-            Precision::Double => 3,
-        };
         let definitions = [
-            ("PRECISION", precision_number.to_string()),
+            precision_definition(precision),
             ("BLOCK_SIZE", block.to_string()),
             ("TARGETS_PER_THREAD", targets.to_string()),
             ("UNROLL_BY", unroll.to_string()),

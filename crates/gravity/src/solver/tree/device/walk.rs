@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use orrery_device::{
     Arg, Backend, Buffer, Device, DeviceError, DeviceKind, Kernel, KernelBuilder, KernelFile, Math,
-    kernel_source,
+    join_sources, kernel_source,
 };
 use orrery_model::Precision;
 
 use super::{DeviceTreeReport, ForceRequest, TreeDeviceStrategy, WalkOptions};
 use crate::settings::{Acceptance, MAX_THETA};
-use crate::tree::device::{BodyColumns, DeviceOctree, TreePlan};
+use crate::tree::device::{BodyColumns, DeviceOctree, LAYOUT_SOURCE, TreePlan};
 
 /// Threads per block: one warp.
 pub(super) const BLOCK_SIZE: u32 = 32;
@@ -66,7 +66,7 @@ fn opening_criterion(request: &ForceRequest) -> (f64, Option<f64>) {
 const WALK: KernelFile = unsafe {
     KernelFile::new(
         "walk.cu",
-        kernel_source!("../../../tree/device/layout.cu", "walk_tile.cu", "walk_near.cu", "walk.cu"),
+        join_sources!(LAYOUT_SOURCE, kernel_source!("walk_tile.cu", "walk_near.cu", "walk.cu")),
     )
 };
 
@@ -235,7 +235,7 @@ mod tests {
         for device in Device::list().devices {
             let options = WalkOptions::default_for(&device, plan.precision, plan.order);
             let definitions = definitions(&device, &plan, &options, 0);
-            check_reported_line(WALK.text(), &definitions, "../../../tree/device/layout.cu", 3);
+            check_reported_line(WALK.text(), &definitions, "layout.cu", 3);
             check_reported_line(WALK.text(), &definitions, "walk_tile.cu", 3);
             check_reported_line(WALK.text(), &definitions, "walk.cu", 3);
         }

@@ -13,20 +13,20 @@
 // Vectors of a cell in the tile.
 #define TILE_VECTORS (ORDER == 1 ? 1 : ORDER == 2 ? 3 : 6)
 // Near bodies have a list, and terms of their own. Without it they are summed like all others.
-#define HAS_NEAR (PRECISION == 1)
+#define HAS_NEAR (PRECISION == PRECISION_MIXED)
 #define TILE_SIZE (WARP_SIZE * TILE_VECTORS)
 // Entries of a tile without a source have mass 0 and lie at (OUTSIDE, OUTSIDE, OUTSIDE), away from
 // all bodies.
 #define OUTSIDE ((REAL)16)
 #define NO_BODY 0xffffffffu
 // The opening test compares f32 distances. Coordinates are relative to the centre of the cube.
-#if PRECISION == 2
+#if PRECISION == PRECISION_DOUBLE
 #define FROM_MIDDLE(coordinate, axis) ((float)((coordinate) - frame[FRAME_MIDDLE + axis]))
 #else
 #define FROM_MIDDLE(coordinate, axis) (coordinate)
 #endif
 
-#if PRECISION == 0
+#if PRECISION == PRECISION_SINGLE
 typedef float SUM;
 #else
 typedef double SUM;

@@ -100,7 +100,7 @@ find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBA
     SHARED double fields[BOX_FIELDS * BLOCK_SIZE];
     SHARED double joined[BOX_FIELDS];
     SHARED double scratch[4 * FRAME_SAMPLE];
-    SHARED double found_frame[FRAME_SLOTS];
+    SHARED double found_frame[FRAME_UNIT_SLOTS];
     SHARED int is_last;
     const uint begin = BLOCK_INDEX * chunk, end = begin + chunk < n ? begin + chunk : n;
     Box box;
@@ -114,7 +114,7 @@ find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBA
         add_box(&box, block_boxes + block * BOX_FIELDS);
     join_in_block(&box, fields, joined);
     find_frame_in_block(x, y, z, (int)n, g, eps, joined[6], 1, scratch, found_frame);
-    if (is_last && THREAD < FRAME_SLOTS)
+    if (is_last && THREAD < FRAME_UNIT_SLOTS)
         frame[THREAD] = found_frame[THREAD];
     if (is_last && THREAD < 3)
         frame[FRAME_CORNER + THREAD] = joined[THREAD];
@@ -122,8 +122,8 @@ find_box(GLOBAL const double* RESTRICT x, GLOBAL const double* RESTRICT y, GLOBA
         child[8 * (size_t)(n - 1) + THREAD] = (uint)EMPTY;
     if (is_last && THREAD == 0) {
         const double side = MAX64(joined[3] - joined[0], MAX64(joined[4] - joined[1], joined[5] - joined[2]));
-        frame[FRAME_SIDE] = side;
-        frame[FRAME_GRID_SCALE] = side > 0.0 ? 4294967296.0 / side : 0.0;
+        frame[FRAME_SIDE] = side * found_frame[FRAME_LENGTH_SCALE];
+        frame[FRAME_CELLS_PER_LENGTH] = side > 0.0 ? 4294967296.0 / side : 0.0;
         node[4 * (2 * (size_t)n - 1) + 3] = 0; // level of the root
         child_cells[n - 1] = 0;
         finished[n - 1] = 0;

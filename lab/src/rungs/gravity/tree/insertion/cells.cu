@@ -49,7 +49,7 @@ FUNCTION void write_cell(GLOBAL const double* RESTRICT frame, double theta, GLOB
     // Positions are rounded to f32, 2^-24 of their size. The last term keeps a body inside its own
     // cell.
     const int halvings = (int)(level < GRID_LEVELS ? level : GRID_LEVELS);
-    const double side = ldexp(frame[FRAME_SIDE] * frame[FRAME_LENGTH_SCALE], -halvings);
+    const double side = ldexp(frame[FRAME_SIDE], -halvings);
     const double opening_distance = side / theta + SQRT64(offset2) + 4e-7 * max_coordinate;
     *opening2 = is_point ? -1.0f : (float)(opening_distance * opening_distance);
     for (int axis = 0; axis < 3; axis++)
@@ -67,9 +67,8 @@ FUNCTION void sum_cell(GLOBAL const double* RESTRICT frame, double theta, uint n
     const uint level = own[3];
     double centre[3];
     for (int axis = 0; axis < 3; axis++)
-        centre[axis] = (frame[FRAME_CORNER + axis] - frame[FRAME_ORIGIN + axis]
-                           + frame[FRAME_SIDE] * ldexp(interval_middle(own[axis], level), -GRID_LEVELS))
-            * frame[FRAME_LENGTH_SCALE];
+        centre[axis] = SCALED_COORDINATE(frame, axis, frame[FRAME_CORNER + axis])
+            + frame[FRAME_SIDE] * ldexp(interval_middle(own[axis], level), -GRID_LEVELS);
 
 #if WAITING != NO_WAITING
     start[cell] = cell == n - 1 ? 0u : (uint)EMPTY;

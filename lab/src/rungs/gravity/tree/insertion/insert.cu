@@ -27,9 +27,9 @@ FUNCTION Key body_key(GLOBAL const double* RESTRICT x, GLOBAL const double* REST
     GLOBAL const double* RESTRICT z, GLOBAL const double* RESTRICT frame, uint i)
 {
     Key key;
-    key.x = grid_coordinate((x[i] - frame[FRAME_CORNER]) * frame[FRAME_GRID_SCALE]);
-    key.y = grid_coordinate((y[i] - frame[FRAME_CORNER + 1]) * frame[FRAME_GRID_SCALE]);
-    key.z = grid_coordinate((z[i] - frame[FRAME_CORNER + 2]) * frame[FRAME_GRID_SCALE]);
+    key.x = grid_coordinate((x[i] - frame[FRAME_CORNER]) * frame[FRAME_CELLS_PER_LENGTH]);
+    key.y = grid_coordinate((y[i] - frame[FRAME_CORNER + 1]) * frame[FRAME_CELLS_PER_LENGTH]);
+    key.z = grid_coordinate((z[i] - frame[FRAME_CORNER + 2]) * frame[FRAME_CELLS_PER_LENGTH]);
     key.i = i;
     return key;
 }

@@ -10,7 +10,7 @@ use super::{InsertionOptions, Waiting, WarpWalk};
 /// Threads per block.
 const BLOCK_SIZE: u32 = 256;
 
-/// Text of `nodes.cu` after that of `frame_slots.cu`, with whose slots it continues.
+/// Text of `nodes.cu` after that of `frame_slots.cu`.
 const NODES_SOURCE: &str = join_sources!(FRAME_SLOTS_SOURCE, kernel_source!("nodes.cu"));
 
 // SAFETY: for all five files, the kernels access n elements of the columns, 2 n nodes, 8 n children

@@ -32,7 +32,7 @@ pub use steps::InsertionSteps;
 use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelBuilder};
 use orrery_gravity::settings::Acceptance;
 use orrery_gravity::solver::device::ForceRequest;
-use orrery_gravity::solver::direct::device::Columns;
+use orrery_gravity::solver::direct::device::{Columns, frame_slot};
 use orrery_measure::workload::TimedSolver;
 
 use crate::rungs::gravity::{check_body_count, check_request};
@@ -109,9 +109,8 @@ pub const BLOCKS_PER_SM: [u32; 6] = [4, 8, 8, 8, 8, 8];
 /// accepts the cell that contains it.
 const MAX_SAFE_THETA: f64 = 1.15;
 
-// The same values as in `box.cu` and `walk.cu`. FRAME_SLOTS is enough for the slots of `nodes.cu`.
+// The same values as in `box.cu` and `walk.cu`.
 const BOX_FIELDS: usize = 7;
-const FRAME_SLOTS: usize = 16;
 const TOTALS: usize = 3;
 
 /// Tree of `n` bodies and its kernels. `nodes.cu` and `cells.cu` describe the arrays.
@@ -155,7 +154,7 @@ impl Insertion {
             options,
             block_boxes: device.zeros(kernels.find_box.blocks as usize * BOX_FIELDS)?,
             arrived_blocks: device.zeros(1)?,
-            frame: device.zeros(FRAME_SLOTS)?,
+            frame: device.zeros(frame_slot("FRAME_SLOTS"))?,
             cell_count: device.zeros(1)?,
             node: device.zeros(2 * n)?,
             child: device.zeros(8 * n)?,

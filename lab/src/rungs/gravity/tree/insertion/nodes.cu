@@ -34,11 +34,6 @@
 #define GRID_LEVELS 32
 #define LEVELS 42 // GRID_LEVELS and ten levels of three bits for indices below 2^30
 
-// Slots of `frame` after those of `frame_slots.cu`: the cube around all bodies, in user units.
-#define FRAME_CORNER 8      // x, y, z of the corner with the smallest coordinates
-#define FRAME_SIDE 11       // side of the cube
-#define FRAME_GRID_SCALE 12 // grid steps per unit of length
-
 // BLOCK_ANY: nonzero if the condition holds for any thread of the block. It is also a barrier.
 // `flag` points to a SHARED uint.
 #if defined(ON_CUDA)
