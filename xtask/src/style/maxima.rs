@@ -2,10 +2,10 @@
 //!
 //! `f64::max` returns the other number if one is NaN. A largest error that is folded with it is 0 if
 //! every error is NaN, so every check of that error passes. `orrery_model::analysis::max_or_nan`
-//! returns NaN. Folds of floating-point numbers with `max` are therefore refused, apart from those
-//! of [`ALLOWED`].
+//! returns NaN. Folds of floating-point numbers with `max` are therefore refused, and so are loops
+//! with `largest = largest.max(error)`, apart from those of [`ALLOWED`].
 
-/// Folds that may drop NaN: the start of the file's name, and the reason.
+/// Maxima that may drop NaN: the start of the file's name, and the reason.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/cli/src/commands/segy.rs", "ranges of the finite samples; the fold starts with NaN"),
     ("crates/device/src/ceiling/caches.rs", "measured speeds; `device` does not depend on `model`"),
@@ -19,8 +19,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "box around the coordinates of a file, which is checked with its particles",
     ),
     ("crates/formats/src/snapshot.rs", "range of the finite values"),
+    ("crates/fluids/src/host/motion.rs", "distances are differences of integers, which are never NaN"),
     ("crates/gravity/src/bodies/", "largest acceleration of a step; `check_finite` finds NaN"),
     ("crates/gravity/src/resolution.rs", "bounds of coordinates that have been checked"),
+    ("crates/gravity/src/solver/near.rs", "`max` of registers, for positions, which are finite"),
     ("crates/gravity/src/tree/groups.rs", "bounds of positions, which are finite"),
     ("crates/gravity/src/tree/morton.rs", "bounds of positions, which are finite"),
     ("lab/src/ladder/plot.rs", "range of the axis of a plot"),
@@ -31,7 +33,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("xtask/src/style/", "this check and its test quote the pattern"),
 ];
 
-/// Returns the lines of a Rust file, counted from 1, whose `fold` or `reduce` drops NaN.
+/// Returns the lines of a Rust file, counted from 1, whose `fold`, `reduce` or loop drops NaN.
 pub fn dropping_nan(name: &str, text: &str) -> Vec<usize> {
     if !name.ends_with(".rs") || ALLOWED.iter().any(|(start, _)| name.starts_with(start)) {
         return Vec::new();
@@ -43,8 +45,40 @@ pub fn dropping_nan(name: &str, text: &str) -> Vec<usize> {
         .filter(|&start| is_maximum_of_floats(arguments(&text[start..])))
         .map(|start| text[..start].lines().count())
         .collect();
+    lines.extend(running_maxima(text));
     lines.sort_unstable();
+    lines.dedup();
     lines
+}
+
+/// Returns the lines, counted from 1, with `largest = largest.max(error)` for a floating-point
+/// number `largest`. A bound such as `length.max(1.0)` is no maximum of several numbers.
+fn running_maxima(text: &str) -> Vec<usize> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_running = |&line: &usize| {
+        let Some((name, value)) = lines[line].trim_start().split_once(" = ") else { return false };
+        let Some(rest) = value.strip_prefix(name).and_then(|rest| rest.strip_prefix(".max(")) else {
+            return false;
+        };
+        let mut declarations = lines[..line].iter().rev();
+        let is_float = declarations.find_map(|declaration| declares_float(declaration, name));
+        !rest.starts_with(|c: char| c.is_ascii_digit()) && is_float == Some(true)
+    };
+    (0..lines.len()).filter(is_running).map(|line| line + 1).collect()
+}
+
+/// Returns whether the line declares `mut name` as a floating-point number, or None if it does not
+/// declare the name. The line may declare a tuple of several names.
+fn declares_float(line: &str, name: &str) -> Option<bool> {
+    let declares = |text: &str| has_path(text, &format!("mut {name}"));
+    if !declares(line) {
+        return None;
+    }
+    let (names, values) = line.split_once('=').unwrap_or((line, ""));
+    let mut pairs = names.split(',').zip(values.split(','));
+    let is_tuple = names.matches(',').count() == values.matches(',').count();
+    let own = pairs.find(|(name, _)| is_tuple && declares(name));
+    Some(own.map_or_else(|| names_floats(line), |(name, value)| names_floats(name) || names_floats(value)))
 }
 
 /// Returns the text up to the parenthesis that closes the call.
@@ -69,9 +103,13 @@ fn is_maximum_of_floats(arguments: &str) -> bool {
     if arguments.contains("is_nan") {
         return false;
     }
-    let names_type = arguments.contains("f64") || arguments.contains("f32");
     let is_function = ["f64::max", "f32::max"].iter().any(|function| has_path(arguments, function));
-    is_function || (arguments.contains(".max(") && (names_type || has_decimal_point(arguments)))
+    is_function || (arguments.contains(".max(") && names_floats(arguments))
+}
+
+/// True if the text has a floating-point type or a number such as `0.0`.
+fn names_floats(text: &str) -> bool {
+    text.contains("f64") || text.contains("f32") || has_decimal_point(text)
 }
 
 /// True if a path such as `f64::max` is a whole word, unlike `f64::maximum`.
@@ -107,6 +145,24 @@ mod tests {
         let long =
             "let largest = errors\n    .fold(\n        0.0,\n        f64::max,\n    );\n.fold(0.0, f64::max)";
         assert_eq!(dropping_nan("a.rs", long), [2, 6]);
+    }
+
+    #[test]
+    fn running_maxima_of_floats_are_found() {
+        let running = |declaration: &str, update: &str| {
+            dropping_nan("a.rs", &format!("let {declaration};\nfor error in errors {{\n    {update}\n}}\n"))
+        };
+        for declaration in
+            ["mut largest = 0.0", "mut largest: f64 = start", "(mut sum, mut largest) = (0.0, 0.0)"]
+        {
+            assert_eq!(running(declaration, "largest = largest.max(error);"), [3], "{declaration}");
+            assert_eq!(running(declaration, "largest = max_or_nan(largest, error);"), [0; 0]);
+            assert_eq!(running(declaration, "longest = largest.max(error);"), [0; 0]);
+        }
+        for declaration in ["mut largest = 0", "mut largest_sum = 0.0", "(mut sum, mut largest) = (0.0, 0)"] {
+            assert_eq!(running(declaration, "largest = largest.max(error);"), [0; 0], "{declaration}");
+        }
+        assert_eq!(running("mut largest = 0.0", "largest = largest.max(1.0);"), [0; 0]);
     }
 
     #[test]

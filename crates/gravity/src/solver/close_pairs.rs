@@ -91,18 +91,18 @@ impl PairTerms {
     fn of(problem: &Problem, has_equal_terms: bool) -> Self {
         let Problem { position, mass, g, .. } = *problem;
         let body = |i: usize| {
-            let (mut sum, mut largest, mut total) = ([0.0; 3], 0.0_f64, 0.0);
+            let (mut sum, mut largest, mut total) = ([0.0; 3], 0.0, 0.0);
             let x = position.get(i);
             for j in (0..mass.len()).filter(|&j| j != i) {
                 let d = [position.x[j] - x[0], position.y[j] - x[1], position.z[j] - x[2]];
                 let r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
                 let weight = g * mass[j] / (r2 * r2.sqrt());
                 (0..3).for_each(|k| sum[k] += weight * d[k]);
-                largest = largest.max(g * mass[j] / r2);
+                largest = max_or_nan(largest, g * mass[j] / r2);
                 total += g * mass[j] / r2;
             }
             let of_equal_terms = if has_equal_terms { MAX_ERROR_OF_EQUAL_TERMS * total } else { 0.0 };
-            (sum, of_equal_terms.max(MAX_ERROR * largest))
+            (sum, max_or_nan(of_equal_terms, MAX_ERROR * largest))
         };
         let bodies: Vec<_> = (0..mass.len()).into_par_iter().map(body).collect();
         let mut terms = Self { acceleration: Vec3s::default(), limits: Vec::new() };

@@ -44,7 +44,7 @@ pub fn lagrangian_radii(bodies: &Particles, centre: [f64; 3], fractions: &[f64])
         .map(|&(_, m)| {
             sum.add(m);
             // Adding a massless body can lower the rounded sum by one ulp.
-            enclosed = enclosed.max(sum.value());
+            enclosed = max_or_nan(enclosed, sum.value());
             enclosed
         })
         .collect();
