@@ -30,7 +30,7 @@ use orrery_device::testing::{CompileOnlyCuda, CompiledKernel, compile_only_cuda,
 use orrery_device::{Buffer, Device, DeviceError, ceiling};
 use orrery_gravity::bodies::{Bodies, BodiesError, DeviceSetup};
 use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
-use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::ForceProblem;
 use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
 use orrery_gravity::solver::direct::device::{Columns, DirectDeviceStrategy};
 use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
@@ -38,7 +38,7 @@ use orrery_measure::selftest;
 use orrery_model::analysis::{BinnedBodies, Projection};
 use orrery_model::ic::Plummer;
 use orrery_model::{Precision, Vec3s};
-use orrery_primitives::Number;
+use orrery_primitives::PrimitiveNumber;
 use orrery_primitives::reduce::{Reduce, ReduceOperation, ReduceStrategy};
 use orrery_primitives::scan::selftest::SHORT_TILES;
 use orrery_primitives::scan::{Scan, ScanKind, ScanStrategy};
@@ -328,7 +328,7 @@ fn compile_bodies(device: &Device) -> Result<(), BodiesError> {
     bodies.check_finite()
 }
 
-fn compile_reductions<T: Number>(device: &Device) -> TestResult {
+fn compile_reductions<T: PrimitiveNumber>(device: &Device) -> TestResult {
     let numbers = device.zeros::<T>(ELEMENTS)?;
     for operation in [ReduceOperation::Sum, ReduceOperation::Min, ReduceOperation::Max] {
         Reduce::<T>::new(device, operation)?.reduce(device.queue(), &numbers)?;
@@ -336,7 +336,7 @@ fn compile_reductions<T: Number>(device: &Device) -> TestResult {
     Ok(())
 }
 
-fn compile_scan<T: Number>(device: &Device, strategy: ScanStrategy) -> TestResult {
+fn compile_scan<T: PrimitiveNumber>(device: &Device, strategy: ScanStrategy) -> TestResult {
     let numbers = device.zeros::<T>(ELEMENTS)?;
     Scan::<T>::with_strategy(device, ScanKind::Inclusive, strategy)?.launch(
         device.queue(),
@@ -491,8 +491,13 @@ fn all_trees_compile_for_hopper() {
             workload.run_lecture(strategy).unwrap();
         }
         if let GravityRungKind::InsertionStep(options) = rung.kind {
-            let problem =
-                Problem { position: &position, mass: &[1.0; 2], g: 1.0, eps: 0.1, with_potential: false };
+            let problem = ForceProblem {
+                position: &position,
+                mass: &[1.0; 2],
+                g: 1.0,
+                eps: 0.1,
+                with_potential: false,
+            };
             InsertionSteps::new(device, options, BLOCKS_PER_SM, &problem, 0.5, 0.1)
                 .and_then(|mut steps| steps.queue_step())
                 .unwrap();

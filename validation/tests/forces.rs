@@ -1,7 +1,7 @@
 //! Forces of the tree against the reference.
 
 use orrery_gravity::accuracy::ForceErrors;
-use orrery_gravity::solver::{CpuStrategy, Problem, reference};
+use orrery_gravity::solver::{ForceProblem, GravityCpuStrategy, reference};
 use orrery_model::analysis::sum::compensated_vector_sum;
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Precision, Vec3s};
@@ -22,11 +22,11 @@ fn unbalanced_fraction(mass: &[f64], acceleration: &Vec3s) -> f64 {
 fn check_errors(n: usize, bounds: [(f64, f64); 4]) {
     let bodies = Plummer { n, ..Plummer::default() }.generate(1.0).unwrap();
     let Particles { position, mass, .. } = &bodies;
-    let problem = Problem { position, mass, g: 1.0, eps: 0.0, with_potential: false };
+    let problem = ForceProblem { position, mass, g: 1.0, eps: 0.0, with_potential: false };
     let sample: Vec<usize> = (0..n).step_by(n / 10_000).collect();
     let (expected, _) = reference::forces_on(&problem, &sample);
     for (theta, bound) in bounds {
-        let strategy = CpuStrategy::resolve(&tree_settings(0.0, theta, Precision::Mixed), n);
+        let strategy = GravityCpuStrategy::resolve(&tree_settings(0.0, theta, Precision::Mixed), n);
         let found = strategy.forces(&problem, None).acceleration;
         let ForceErrors { rms, median, p99, p9999, max } = ForceErrors::measure(&found, &sample, &expected);
         let unbalanced = unbalanced_fraction(mass, &found);

@@ -12,10 +12,10 @@ use crate::tag::Tag;
 use crate::transport::Transport;
 
 /// Name of a check, and the function that returns a description of the first failure.
-pub type Check = (&'static str, fn(&Transport) -> Result<(), String>);
+pub type TransportCheck = (&'static str, fn(&Transport) -> Result<(), String>);
 
 /// All checks, in the order in which all ranks run them.
-pub const CHECKS: &[Check] = &[
+pub const CHECKS: &[TransportCheck] = &[
     ("empty messages", check_empty_messages),
     ("messages to the own rank", check_own_rank),
     ("messages in order", check_order),

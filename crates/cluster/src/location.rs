@@ -5,14 +5,14 @@ use std::process::Command;
 
 /// Computer of a process and the cores on which it may run.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Location {
+pub(crate) struct RankLocation {
     /// Equal on the same computer.
     pub(crate) computer: String,
     /// Numbers of the cores, for example "0-3,8". Launchers often bind each rank to other cores.
     cores: String,
 }
 
-impl Location {
+impl RankLocation {
     /// Returns the location of this process.
     pub(crate) fn of_process() -> Self {
         // The number of the start of the kernel. Containers on one computer share it.
@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn locations_pass_through_messages() {
-        let location = Location { computer: "a-b".to_owned(), cores: "0-3,8".to_owned() };
-        assert_eq!(Location::from_bytes(&location.to_bytes()), location);
-        let here = Location::of_process();
-        assert_eq!(Location::from_bytes(&here.to_bytes()), here);
+        let location = RankLocation { computer: "a-b".to_owned(), cores: "0-3,8".to_owned() };
+        assert_eq!(RankLocation::from_bytes(&location.to_bytes()), location);
+        let here = RankLocation::of_process();
+        assert_eq!(RankLocation::from_bytes(&here.to_bytes()), here);
         #[cfg(target_os = "linux")]
         assert!(!here.computer.is_empty() && !here.cores.is_empty());
     }

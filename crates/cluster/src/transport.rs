@@ -9,7 +9,7 @@ use orrery_device::{BufferRange, Element};
 
 use crate::counters::{Counters, Traffic};
 use crate::error::ClusterError;
-use crate::location::Location;
+use crate::location::RankLocation;
 use crate::mpi::{Mpi, PendingMessages, Transfer};
 use crate::request::{ReceiveRequest, ReceiveState, SendRequest};
 use crate::tag::Tag;
@@ -58,8 +58,8 @@ impl Transport {
         let (size, mpi) = (mpi.size(), Arc::new(mpi));
         let link = Link::Mpi(Arc::clone(&mpi));
         let mut transport = Self { link, counters: Arc::default(), local_rank: 0, local_size: 1, size };
-        let locations = transport.all_gather(&Location::of_process().to_bytes())?;
-        let locations: Vec<_> = locations.iter().map(|bytes| Location::from_bytes(bytes)).collect();
+        let locations = transport.all_gather(&RankLocation::of_process().to_bytes())?;
+        let locations: Vec<_> = locations.iter().map(|bytes| RankLocation::from_bytes(bytes)).collect();
         let own = &locations[mpi.rank()];
         (transport.local_rank, transport.local_size) = local_rank_and_size(&locations, mpi.rank());
         let ranks_on_cores = locations.iter().filter(|other| *other == own).count();
@@ -268,9 +268,10 @@ impl Transport {
 }
 
 /// Returns the number of a rank among those on its computer, and their number.
-fn local_rank_and_size(locations: &[Location], rank: usize) -> (usize, usize) {
-    let count =
-        |ranks: &[Location]| ranks.iter().filter(|other| other.computer == locations[rank].computer).count();
+fn local_rank_and_size(locations: &[RankLocation], rank: usize) -> (usize, usize) {
+    let count = |ranks: &[RankLocation]| {
+        ranks.iter().filter(|other| other.computer == locations[rank].computer).count()
+    };
     (count(&locations[..rank]), count(locations))
 }
 
@@ -367,7 +368,7 @@ mod tests {
             let locations: Vec<_> = computers
                 .chars()
                 .enumerate()
-                .map(|(k, name)| Location::from_bytes(format!("{name}\n{k}").as_bytes()))
+                .map(|(k, name)| RankLocation::from_bytes(format!("{name}\n{k}").as_bytes()))
                 .collect();
             (0..locations.len()).map(|rank| local_rank_and_size(&locations, rank)).collect()
         };

@@ -9,14 +9,14 @@ use crate::device::Device;
 use crate::driver::{Handle, MemorySlice};
 use crate::element::Element;
 use crate::error::DeviceError;
-use crate::memory::Memory;
+use crate::memory::DeviceMemory;
 
 /// A buffer of `len` elements in device memory, freed when dropped. May be used from several
 /// threads. Another queue sees what one queue wrote only after an [`crate::Event`] or a wait in
 /// between.
 pub struct Buffer<T: Element> {
     /// An empty buffer has memory for one element, because drivers do not allocate empty buffers.
-    memory: Memory,
+    memory: DeviceMemory,
     len: usize,
     element: PhantomData<T>,
 }
@@ -42,7 +42,7 @@ impl<T: Element> Buffer<T> {
 
     fn allocate(device: &Device, len: usize) -> Result<Self, DeviceError> {
         let bytes = (len.max(1) as u64).saturating_mul(size_of::<T>() as u64);
-        Ok(Self { memory: Memory::allocate(device, bytes)?, len, element: PhantomData })
+        Ok(Self { memory: DeviceMemory::allocate(device, bytes)?, len, element: PhantomData })
     }
 
     /// Returns the number of elements.
@@ -108,7 +108,7 @@ impl<T: Element> fmt::Debug for Buffer<T> {
 /// # }
 /// ```
 pub struct BufferRange<'a, T: Element> {
-    memory: &'a Memory,
+    memory: &'a DeviceMemory,
     /// First byte.
     offset: usize,
     len: usize,
@@ -126,7 +126,7 @@ impl<T: Element> Copy for BufferRange<'_, T> {}
 
 impl<'a, T: Element> BufferRange<'a, T> {
     /// Returns the first `len` elements of memory.
-    pub(crate) fn whole(memory: &'a Memory, len: usize) -> Self {
+    pub(crate) fn whole(memory: &'a DeviceMemory, len: usize) -> Self {
         Self { memory, offset: 0, len, element: PhantomData }
     }
 
@@ -186,7 +186,7 @@ impl<'a, T: Element> BufferRange<'a, T> {
         Ok(BufferRange { memory, offset, len: bytes / size, element: PhantomData })
     }
 
-    pub(crate) fn memory(&self) -> &'a Memory {
+    pub(crate) fn memory(&self) -> &'a DeviceMemory {
         self.memory
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::device::Device;
 use crate::error::DeviceError;
-use crate::kernel::{KernelFile, Math, Module, Origin};
+use crate::kernel::{KernelFile, Math, Module, ModuleOrigin};
 
 /// Builds the kernels of one solver.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct BuildTime {
     /// Kernel file, for example "tiled.cu".
     pub name: String,
     /// Compiler or cache.
-    pub origin: Origin,
+    pub origin: ModuleOrigin,
     /// Time that the build took.
     pub time: Duration,
 }

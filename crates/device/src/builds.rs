@@ -13,7 +13,7 @@ use crate::choice::Backend;
 use crate::device::Device;
 use crate::driver::{BuildFault, Handle};
 use crate::error::DeviceError;
-use crate::kernel::{LoadedModule, Module, Origin, Source};
+use crate::kernel::{KernelSource, LoadedModule, Module, ModuleOrigin};
 
 /// Modules that this process has built on one device, by key.
 #[derive(Default)]
@@ -29,7 +29,11 @@ struct KnownBuilds {
 
 impl Builds {
     /// Returns the module of a source, and compiles it if necessary.
-    pub(crate) fn get_or_build(&self, device: &Device, source: &Source<'_>) -> Result<Module, DeviceError> {
+    pub(crate) fn get_or_build(
+        &self,
+        device: &Device,
+        source: &KernelSource<'_>,
+    ) -> Result<Module, DeviceError> {
         let start = Instant::now();
         let backend = device.properties().backend;
         let text = source.with_prelude(backend);
@@ -37,7 +41,7 @@ impl Builds {
         // Locked while compiling, so that two threads that need the same kernel compile it once.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = known.modules.get(&key) {
-            let (code, origin) = (Arc::clone(code), Origin::Memory);
+            let (code, origin) = (Arc::clone(code), ModuleOrigin::Memory);
             return Ok(Module::new(code, origin, start.elapsed()));
         }
         let loaded = match known.binaries.get(&key) {
@@ -45,7 +49,7 @@ impl Builds {
                 let handle = device.driver().load_module(binary);
                 LoadedBuild {
                     handle: handle.map_err(|fault| device.error_from(fault, None))?,
-                    origin: Origin::Memory,
+                    origin: ModuleOrigin::Memory,
                     binary: Vec::new(),
                 }
             }
@@ -88,13 +92,13 @@ impl Builds {
 /// A module of the driver and its binary.
 struct LoadedBuild {
     handle: Handle,
-    origin: Origin,
+    origin: ModuleOrigin,
     binary: Vec<u8>,
 }
 
 fn load_or_compile(
     device: &Device,
-    source: &Source<'_>,
+    source: &KernelSource<'_>,
     text: &str,
     key: &Key,
 ) -> Result<LoadedBuild, DeviceError> {
@@ -104,21 +108,21 @@ fn load_or_compile(
     if let Some(binary) = cache::read_binary(key)
         && let Ok(handle) = driver.load_module(&binary)
     {
-        return Ok(LoadedBuild { handle, origin: Origin::Disk, binary });
+        return Ok(LoadedBuild { handle, origin: ModuleOrigin::Disk, binary });
     }
     match driver.compile_module(source.name(), text, source.compile_options()) {
         Ok((handle, binary)) => {
             if !binary.is_empty() {
                 cache::write_binary(key, &binary);
             }
-            Ok(LoadedBuild { handle, origin: Origin::Compiled, binary })
+            Ok(LoadedBuild { handle, origin: ModuleOrigin::Compiled, binary })
         }
         Err(BuildFault::Fault(fault)) => Err(device.error_from(fault, None)),
         Err(BuildFault::Log(log)) => Err(build_error(device, source, log)),
     }
 }
 
-fn build_error(device: &Device, source: &Source<'_>, log: String) -> DeviceError {
+fn build_error(device: &Device, source: &KernelSource<'_>, log: String) -> DeviceError {
     DeviceError::Build {
         device: device.title(),
         name: source.name().to_owned(),
@@ -130,7 +134,7 @@ fn build_error(device: &Device, source: &Source<'_>, log: String) -> DeviceError
 /// Version of the compiler options in `driver/`. Increase it with every change of them.
 const OPTIONS_VERSION: &str = "options 4";
 
-fn build_key(device: &Device, source: &Source<'_>, text: &str) -> Key {
+fn build_key(device: &Device, source: &KernelSource<'_>, text: &str) -> Key {
     let properties = device.properties();
     let parts = [
         text.to_owned(),

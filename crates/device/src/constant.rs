@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::element::{Element, ElementType};
 use crate::error::{DeviceError, format_bytes};
 use crate::kernel::Module;
-use crate::memory::Memory;
+use crate::memory::DeviceMemory;
 
 /// Size of constant memory: all of it on CUDA, and the least that every OpenCL device has.
 const MAX_BYTES: usize = 64 << 10;
@@ -55,7 +55,7 @@ pub struct Constant<T: Element> {
 
 enum ConstantValues<T: Element> {
     /// A variable of the module.
-    Variable(Memory),
+    Variable(DeviceMemory),
     /// A buffer, which kernels get as an argument.
     Buffer(Buffer<T>),
 }
@@ -91,7 +91,7 @@ impl Module {
             .map_err(|fault| device.error_from(fault, None))?;
         let values = match variable {
             Some(slice) if slice.bytes == bytes => {
-                ConstantValues::Variable(Memory::of_module(device, slice.memory, bytes as u64))
+                ConstantValues::Variable(DeviceMemory::of_module(device, slice.memory, bytes as u64))
             }
             Some(slice) => {
                 return Err(call_error(format!("'{name}' has {} bytes, expected {bytes}", slice.bytes)));

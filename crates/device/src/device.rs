@@ -12,11 +12,11 @@ use std::time::Duration;
 use crate::buffer::Buffer;
 use crate::builds::Builds;
 use crate::choice::{Backend, DeviceChoice};
-use crate::driver::{Driver, Fault, Handle, Opened, cuda, opencl};
+use crate::driver::{Driver, DriverFault, Handle, Opened, cuda, opencl};
 use crate::element::Element;
 use crate::error::DeviceError;
 use crate::host_access::{Managed, Mapped};
-use crate::kernel::{Kernel, KernelFile, Math, Module, Origin, Source};
+use crate::kernel::{Kernel, KernelFile, KernelSource, Math, Module, ModuleOrigin};
 use crate::pinned::Pinned;
 use crate::pitched::Pitched;
 use crate::properties::{Memory, Properties};
@@ -230,7 +230,7 @@ impl Device {
         Ok(device)
     }
 
-    fn start_driver(backend: Backend, index: usize) -> Result<Self, Fault> {
+    fn start_driver(backend: Backend, index: usize) -> Result<Self, DriverFault> {
         Self::from_driver(match backend {
             Backend::Cuda => cuda::open(index)?,
             Backend::OpenCl => opencl::open(index)?,
@@ -238,7 +238,7 @@ impl Device {
     }
 
     /// Creates a device from its driver. Every call creates another device.
-    pub(crate) fn from_driver(opened: Opened) -> Result<Self, Fault> {
+    pub(crate) fn from_driver(opened: Opened) -> Result<Self, DriverFault> {
         let Opened { properties, driver } = opened;
         let init_queue = driver.new_queue()?;
         let default_queue = driver.new_queue()?;
@@ -350,7 +350,7 @@ impl Device {
         definitions: &[(&str, String)],
         math: Math,
     ) -> Result<Module, DeviceError> {
-        self.open.builds.get_or_build(self, &Source { file: *file, definitions, math })
+        self.open.builds.get_or_build(self, &KernelSource { file: *file, definitions, math })
     }
 
     /// Returns the kernels that this process has built on the device, sorted by file, definitions
@@ -360,7 +360,7 @@ impl Device {
         let mut kernels = Vec::new();
         for code in self.open.builds.modules() {
             let requested = code.requested.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let module = Module::new(code, Origin::Memory, Duration::ZERO);
+            let module = Module::new(code, ModuleOrigin::Memory, Duration::ZERO);
             for (name, dynamic_shared) in requested {
                 kernels.push(module.kernel_with_shared(&name, dynamic_shared)?);
             }
@@ -442,7 +442,7 @@ impl Device {
     /// Converts a failed driver call to an error of this device. `size` is the size in bytes of the
     /// memory or copy, if any.
     #[cold]
-    pub(crate) fn error_from(&self, fault: Fault, size: Option<u64>) -> DeviceError {
+    pub(crate) fn error_from(&self, fault: DriverFault, size: Option<u64>) -> DeviceError {
         if let (true, Some(needed)) = (fault.out_of_memory, size) {
             let free = self.driver().memory(self.held_bytes()).map_or(0, |memory| memory.free);
             return DeviceError::OutOfMemory { device: self.title(), needed, free };

@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::driver::MappedMemory;
 use crate::element::Element;
 use crate::error::DeviceError;
-use crate::memory::Memory;
+use crate::memory::DeviceMemory;
 
 /// Host memory of `len` elements that kernels access over the bus, without a copy ("zero copy").
 /// Freed when dropped, after all queued work of the device. Its pages are locked and start as
@@ -51,7 +51,7 @@ pub struct Managed<T: Element>(HostVisible<T>);
 /// Elements in mapped or managed memory.
 struct HostVisible<T: Element> {
     /// Empty memory has one element, because drivers do not allocate empty memory.
-    memory: Memory,
+    memory: DeviceMemory,
     len: usize,
     element: PhantomData<T>,
 }
@@ -59,7 +59,7 @@ struct HostVisible<T: Element> {
 impl<T: Element> HostVisible<T> {
     fn new(
         len: usize,
-        allocate: impl FnOnce(u64) -> Result<Memory, DeviceError>,
+        allocate: impl FnOnce(u64) -> Result<DeviceMemory, DeviceError>,
     ) -> Result<Self, DeviceError> {
         let bytes = (len.max(1) as u64).saturating_mul(size_of::<T>() as u64);
         Ok(Self { memory: allocate(bytes)?, len, element: PhantomData })
@@ -91,7 +91,7 @@ struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    fn start(memory: &'a Memory) -> Result<Self, DeviceError> {
+    fn start(memory: &'a DeviceMemory) -> Result<Self, DeviceError> {
         let device = memory.device();
         let mapped = memory.mapped();
         let pointer = match mapped {
@@ -164,5 +164,5 @@ macro_rules! impl_host_visible {
     };
 }
 
-impl_host_visible!(Mapped, Memory::allocate_mapped);
-impl_host_visible!(Managed, Memory::allocate_managed);
+impl_host_visible!(Mapped, DeviceMemory::allocate_mapped);
+impl_host_visible!(Managed, DeviceMemory::allocate_managed);

@@ -109,14 +109,14 @@ impl<'a> KernelFile<'a> {
 
 /// A kernel file with its compile-time values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct KernelSource<'a> {
     pub(crate) file: KernelFile<'a>,
     /// Macros that are defined before the text: name and value, such as `("BLOCK_SIZE", "256")`.
     pub(crate) definitions: &'a [(&'a str, String)],
     pub(crate) math: Math,
 }
 
-impl Source<'_> {
+impl KernelSource<'_> {
     /// Returns the text for the compiler: the backend's prelude, the definitions, and the text with
     /// a `#line` directive, so that error messages name its file and lines.
     pub(crate) fn with_prelude(&self, backend: Backend) -> String {
@@ -169,7 +169,7 @@ impl Source<'_> {
 
 /// Source of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ModuleOrigin {
     /// Compiled from its source.
     Compiled,
     /// Loaded from the cache on disk.
@@ -184,7 +184,7 @@ pub struct Module {
     pub(crate) code: Arc<LoadedModule>,
     /// Names of the constant arrays of this build that a [`crate::Constant`] exists of.
     pub(crate) constants_in_use: Arc<Mutex<HashSet<String>>>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ModuleOrigin,
     pub(crate) build_time: Duration,
 }
 
@@ -209,7 +209,7 @@ impl Drop for LoadedModule {
 }
 
 impl Module {
-    pub(crate) fn new(code: Arc<LoadedModule>, origin: Origin, build_time: Duration) -> Self {
+    pub(crate) fn new(code: Arc<LoadedModule>, origin: ModuleOrigin, build_time: Duration) -> Self {
         Self { code, constants_in_use: Arc::default(), origin, build_time }
     }
 
@@ -272,7 +272,7 @@ impl Module {
     }
 
     /// Returns whether the module was compiled or loaded from a cache.
-    pub fn origin(&self) -> Origin {
+    pub fn origin(&self) -> ModuleOrigin {
         self.origin
     }
 

@@ -7,7 +7,7 @@ use crate::constant::Constant;
 use crate::driver::{Argument, MemorySlice, TextureObject};
 use crate::element::{Element, ElementType};
 use crate::host_access::{Managed, Mapped};
-use crate::memory::Memory;
+use crate::memory::DeviceMemory;
 use crate::pitched::Pitched;
 use crate::signature::ParameterType;
 use crate::texture::Texture;
@@ -90,7 +90,7 @@ pub enum Arg<'a> {
 /// Memory of any element type.
 #[derive(Clone, Copy)]
 pub struct BufferArg<'a> {
-    pub(crate) memory: &'a Memory,
+    pub(crate) memory: &'a DeviceMemory,
     pub(crate) slice: MemorySlice,
     element: ElementType,
 }

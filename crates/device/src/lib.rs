@@ -55,7 +55,7 @@ pub use element::{Element, ElementType};
 pub use error::DeviceError;
 pub use event::Event;
 pub use host_access::{Managed, Mapped};
-pub use kernel::{Kernel, KernelFile, Math, MathFlags, Module, Origin, Resources};
+pub use kernel::{Kernel, KernelFile, Math, MathFlags, Module, ModuleOrigin, Resources};
 pub use launch::{Arg, BufferArg, Dim3};
 pub use nan_watch::{FailedCheck, NanWatch};
 pub use pending_copy::HostRange;

@@ -15,7 +15,7 @@ use crate::driver::{Handle, MappedMemory};
 use crate::error::{DeviceError, format_bytes};
 
 /// An allocation, freed when dropped.
-pub(crate) struct Memory {
+pub(crate) struct DeviceMemory {
     device: Device,
     handle: Handle,
     bytes: u64,
@@ -49,7 +49,7 @@ impl MemoryKind {
     }
 }
 
-impl Memory {
+impl DeviceMemory {
     pub(crate) fn allocate(device: &Device, bytes: u64) -> Result<Self, DeviceError> {
         if isize::try_from(bytes).is_err() {
             return Err(out_of_memory(device, bytes, device.memory()?.free));
@@ -182,7 +182,7 @@ fn call_error(device: &Device, call: &'static str, bytes: u64, message: String) 
     DeviceError::Call { device: device.title(), call, size: Some(bytes), message }
 }
 
-impl Drop for Memory {
+impl Drop for DeviceMemory {
     fn drop(&mut self) {
         if self.kind.is_counted() {
             self.device.held_byte_counter().fetch_sub(self.bytes, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use crate::choice::Backend;
 use crate::constant::Constant;
 use crate::device::Device;
 use crate::driver::{
-    Argument, Fault, Handle, MAX_ARGUMENTS, MemorySlice, PrefetchTarget, waits_after_launch,
+    Argument, DriverFault, Handle, MAX_ARGUMENTS, MemorySlice, PrefetchTarget, waits_after_launch,
 };
 use crate::element::Element;
 use crate::error::DeviceError;
@@ -342,11 +342,11 @@ impl Queue {
         unsafe { self.device.driver().finish(self.handle) }.map_err(|fault| self.call_error(fault))
     }
 
-    fn call_error(&self, fault: Fault) -> DeviceError {
+    fn call_error(&self, fault: DriverFault) -> DeviceError {
         self.device.error_from(fault, None)
     }
 
-    fn copy_error(&self, fault: Fault, slice: MemorySlice) -> DeviceError {
+    fn copy_error(&self, fault: DriverFault, slice: MemorySlice) -> DeviceError {
         self.device.error_from(fault, Some(slice.bytes as u64))
     }
 

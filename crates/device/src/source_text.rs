@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn numbers_are_read_from_their_definition() {
-        const TEXT: &str = "// #define SIDE 1\n#define SIDES 2u\n#define SIDE 31 // of the cube\n#define LAST 0";
+        const TEXT: &str =
+            "// #define SIDE 1\n#define SIDES 2u\n#define SIDE 31 // of the cube\n#define LAST 0";
         const SIDE: usize = defined_number(TEXT, "SIDE");
         assert_eq!([SIDE, defined_number(TEXT, "SIDES"), defined_number(TEXT, "LAST")], [31, 2, 0]);
     }

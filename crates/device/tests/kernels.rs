@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::common::{self, test_file};
 use orrery_device::testing::test_devices;
 use orrery_device::{
-    Arg, Backend, Device, DeviceError, Kernel, KernelFile, Math, MathFlags, Origin, ceiling,
+    Arg, Backend, Device, DeviceError, Kernel, KernelFile, Math, MathFlags, ModuleOrigin, ceiling,
 };
 
 const FILL: &str = "KERNEL(BLOCK_SIZE) fill(GLOBAL int* x, int value, int n)\n{\n    int i = BLOCK_INDEX * BLOCK_SIZE + THREAD;\n    \
@@ -171,9 +171,9 @@ fn other_definitions_are_compiled_and_the_same_come_from_memory() {
         };
         let buffer = device.zeros::<i32>(50).unwrap();
         for (offset, sum) in [("1001", 1006), ("1002", 1007)] {
-            assert_ne!(build(offset, Math::Precise).origin(), Origin::Memory);
-            assert_eq!(build(offset, Math::Precise).origin(), Origin::Memory);
-            assert_ne!(build(offset, Math::Fast).origin(), Origin::Memory);
+            assert_ne!(build(offset, Math::Precise).origin(), ModuleOrigin::Memory);
+            assert_eq!(build(offset, Math::Precise).origin(), ModuleOrigin::Memory);
+            assert_ne!(build(offset, Math::Fast).origin(), ModuleOrigin::Memory);
             let kernel = build(offset, Math::Precise).kernel("fill").unwrap();
             device.queue().launch(&kernel, 2, 32, &[(&buffer).into(), 5.into(), 50.into()]).unwrap();
             assert_eq!(buffer.to_vec().unwrap(), [sum; 50]);

@@ -6,13 +6,13 @@ use super::rank::SharedFluid;
 
 /// Message to the followers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Command {
+pub(super) enum FluidCommand {
     /// Take part in an operation on the fluid with this number.
     TakePart {
         /// Number of the fluid.
         fluid: u64,
         /// The operation.
-        operation: Operation,
+        operation: FluidOperation,
     },
     /// There are no more commands.
     End,
@@ -20,7 +20,7 @@ pub(super) enum Command {
 
 /// Operation on a fluid that all ranks execute together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Operation {
+pub(super) enum FluidOperation {
     /// Create a fluid from particles of rank 0.
     Create(Box<SharedFluid>),
     /// Copy the fluid.
@@ -78,9 +78,10 @@ mod tests {
                     skin: 0.1 + 0.7,
                 });
                 let shared = SharedFluid { settings, bounds, total: 12, strategy };
-                let command = Command::TakePart { fluid: 3, operation: Operation::Create(Box::new(shared)) };
+                let command =
+                    FluidCommand::TakePart { fluid: 3, operation: FluidOperation::Create(Box::new(shared)) };
                 let text = serde_json::to_vec(&command).unwrap();
-                assert_eq!(serde_json::from_slice::<Command>(&text).unwrap(), command);
+                assert_eq!(serde_json::from_slice::<FluidCommand>(&text).unwrap(), command);
             }
         }
     }

@@ -6,7 +6,7 @@ use orrery_cluster::{ClusterError, Team};
 use orrery_device::Device;
 
 use super::DeviceFluidError;
-use super::command::{Command, Operation};
+use super::command::{FluidCommand, FluidOperation};
 use super::rank::RankFluid;
 
 /// Executes the commands of a [`FluidTeam`](super::FluidTeam) on rank 0 until it is dropped.
@@ -19,8 +19,8 @@ pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), DeviceFluidErr
     let mut follower = Follower { team, device, fluids: HashMap::new() };
     loop {
         match team.next_command()? {
-            Command::End => return Ok(()),
-            Command::TakePart { fluid, operation } => match follower.take_part(fluid, operation) {
+            FluidCommand::End => return Ok(()),
+            FluidCommand::TakePart { fluid, operation } => match follower.take_part(fluid, operation) {
                 // Rank 0 has the same error and decides how to continue.
                 Err(DeviceFluidError::Exploded(_)) => {}
                 result => result?,
@@ -38,26 +38,26 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     /// Executes an operation on the fluid with this number.
-    fn take_part(&mut self, number: u64, operation: Operation) -> Result<(), DeviceFluidError> {
+    fn take_part(&mut self, number: u64, operation: FluidOperation) -> Result<(), DeviceFluidError> {
         match operation {
-            Operation::Create(shared) => {
+            FluidOperation::Create(shared) => {
                 let fluid = RankFluid::new(self.team.transport(), &shared, None, self.device.as_ref())?;
                 self.fluids.insert(number, fluid);
             }
-            Operation::CopyTo { copy } => {
+            FluidOperation::CopyTo { copy } => {
                 let copied = self.fluid(number)?.try_clone()?;
                 self.fluids.insert(copy, copied);
             }
-            Operation::Drop => {
+            FluidOperation::Drop => {
                 self.fluids.remove(&number);
             }
-            Operation::Advance { dt, first, steps } => {
+            FluidOperation::Advance { dt, first, steps } => {
                 let team = self.team;
                 let fluid = self.fluid(number)?;
                 team.time_steps(|| fluid.advance(dt, first, steps))?;
             }
-            Operation::Measure => self.fluid(number)?.measure().map(|_| ())?,
-            Operation::SendParticles => self.fluid(number)?.particles().map(|_| ())?,
+            FluidOperation::Measure => self.fluid(number)?.measure().map(|_| ())?,
+            FluidOperation::SendParticles => self.fluid(number)?.particles().map(|_| ())?,
         }
         Ok(())
     }

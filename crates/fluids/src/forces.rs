@@ -14,7 +14,7 @@ const CHUNK: usize = 128;
 
 /// Sorted particles of a force evaluation.
 #[derive(Clone, Copy)]
-pub struct ForceProblem<'a> {
+pub struct FluidForceProblem<'a> {
     /// Fractions of the box.
     pub position: [&'a [u64]; 3],
     /// Upper halves of the fractions, padded by [`MAX_LANES`] numbers.
@@ -25,7 +25,7 @@ pub struct ForceProblem<'a> {
     pub lists: Option<&'a NeighbourLists>,
 }
 
-impl ForceProblem<'_> {
+impl FluidForceProblem<'_> {
     #[inline(always)]
     fn fractions(&self, particle: usize) -> [u64; 3] {
         let [x, y, z] = self.position;
@@ -71,7 +71,7 @@ fn add_force(sum: &mut [i64; 3], force: [i64; 3]) {
 /// Computes the forces in f32, as integers.
 pub fn single_forces(
     set: InstructionSet,
-    problem: &ForceProblem<'_>,
+    problem: &FluidForceProblem<'_>,
     arithmetic: &PairArithmetic<f32>,
     force: &mut [Vec<i64>; 3],
 ) {
@@ -83,7 +83,7 @@ pub fn single_forces(
 /// Computes the forces in f64, as integers.
 pub fn double_forces(
     set: InstructionSet,
-    problem: &ForceProblem<'_>,
+    problem: &FluidForceProblem<'_>,
     arithmetic: &PairArithmetic<f64>,
     force: &mut [Vec<i64>; 3],
 ) {
@@ -95,7 +95,7 @@ pub fn double_forces(
 /// Forces on consecutive particles, one pair after another. It runs within [`dispatch`], because
 /// without its instruction sets a fused multiply-add is a function call.
 struct DoubleChunk<'a> {
-    problem: &'a ForceProblem<'a>,
+    problem: &'a FluidForceProblem<'a>,
     arithmetic: &'a PairArithmetic<f64>,
     first: usize,
     force: [&'a mut [i64]; 3],
@@ -125,7 +125,7 @@ fn for_each_chunk(force: &mut [Vec<i64>; 3], compute: impl Fn(usize, [&mut [i64]
 
 /// Forces on consecutive particles.
 struct SingleChunk<'a> {
-    problem: &'a ForceProblem<'a>,
+    problem: &'a FluidForceProblem<'a>,
     arithmetic: &'a PairArithmetic<f32>,
     first: usize,
     force: [&'a mut [i64]; 3],
@@ -286,7 +286,7 @@ impl<S: SingleVector> LaneSums<S> {
     fn add_neighbours<const SWITCHED: bool, const WIDE: bool>(
         &mut self,
         constants: &LaneConstants<S>,
-        problem: &ForceProblem<'_>,
+        problem: &FluidForceProblem<'_>,
         particle: usize,
         neighbours: &[u32],
     ) {
@@ -311,7 +311,7 @@ impl<S: SingleVector> LaneSums<S> {
     fn add_all<const SWITCHED: bool, const WIDE: bool>(
         &mut self,
         constants: &LaneConstants<S>,
-        problem: &ForceProblem<'_>,
+        problem: &FluidForceProblem<'_>,
         particle: usize,
         species: u8,
     ) {
@@ -342,7 +342,7 @@ impl<S: SingleVector> LaneSums<S> {
 /// # Safety
 /// All numbers of the block must be indices of particles.
 #[inline(always)]
-unsafe fn gather<S: SingleVector>(problem: &ForceProblem<'_>, particle: usize, block: &[u32]) -> [S; 3] {
+unsafe fn gather<S: SingleVector>(problem: &FluidForceProblem<'_>, particle: usize, block: &[u32]) -> [S; 3] {
     let [x, y, z] = problem.upper;
     // SAFETY: guaranteed by the caller.
     unsafe {

@@ -21,11 +21,11 @@ use rayon::prelude::*;
 
 use super::arithmetic::{EnergyArithmetic, PairArithmetic, force_quantum, upper_half};
 use super::cells::{CellGrid, sort_by_cell};
-use super::forces::{ForceProblem, double_forces, single_forces};
+use super::forces::{FluidForceProblem, double_forces, single_forces};
 use super::neighbours::{NeighbourLists, SortedParticles};
 use super::settings::{FluidSettings, PairPrecision};
 
-pub(super) use motion::{Failure, Motion};
+pub(super) use motion::{FluidMotion, MotionFailure};
 pub(super) use records::{Unpacked, packed_particles, unpacked_particles};
 
 /// Particles that one task moves or measures.
@@ -258,7 +258,7 @@ impl HostFluid {
 
     /// Computes the forces of the lists, or of all pairs.
     pub(super) fn compute_forces(&mut self) {
-        let problem = ForceProblem {
+        let problem = FluidForceProblem {
             position: self.position.each_ref().map(Vec::as_slice),
             upper: self.upper.each_ref().map(Vec::as_slice),
             species: &self.species,

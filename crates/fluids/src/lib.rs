@@ -35,8 +35,8 @@ use thiserror::Error;
 pub use device::{DeviceFluid, DeviceFluidError, FluidStrategy, UnsupportedFluid};
 pub use fluid::Fluid;
 pub use follow::follow;
+use host::FluidMotion;
 pub use host::HostFluid;
-use host::Motion;
 pub use minimise::{MinimiseEnd, MinimiseLimits, MinimiseState, Minimiser};
 pub use team::FluidTeam;
 
@@ -101,7 +101,7 @@ impl Stepping for HostFluid {
         self.degrees_of_freedom()
     }
 
-    fn apply(&mut self, motions: &[Motion]) -> Result<(), Exploded> {
+    fn apply(&mut self, motions: &[FluidMotion]) -> Result<(), Exploded> {
         self.apply(motions)
     }
 

@@ -19,7 +19,7 @@
 use orrery_model::analysis::max_or_nan;
 use orrery_model::fluid::FluidParticles;
 
-use super::host::Motion;
+use super::host::FluidMotion;
 use super::settings::{FluidSettings, PairPrecision};
 use super::{Exploded, HostFluid};
 
@@ -150,7 +150,7 @@ impl Minimiser {
     /// Moves the particles until the limits are reached or `must_go_on`, which is called before
     /// each step, returns false.
     pub fn run(&mut self, must_go_on: &mut dyn FnMut(&Self) -> bool) -> Result<MinimiseEnd, Exploded> {
-        self.fluid.apply(&[Motion::Scale(0.0)])?;
+        self.fluid.apply(&[FluidMotion::Scale(0.0)])?;
         while self.largest_force() > DESCENT_FORCE && self.steps < DESCENT_STEPS {
             if let Some(end) = self.end(self.limits.largest_force, must_go_on) {
                 return Ok(end);
@@ -168,7 +168,7 @@ impl Minimiser {
             let settings =
                 FluidSettings { precision: PairPrecision::Double, ..self.fluid.settings().clone() };
             self.fluid = HostFluid::new(self.fluid.particles(), &settings);
-            self.fluid.apply(&[Motion::Scale(0.0)])?;
+            self.fluid.apply(&[FluidMotion::Scale(0.0)])?;
             self.sums = self.fluid.force_sums();
         }
         self.relax(limit, must_go_on)
@@ -188,10 +188,10 @@ impl Minimiser {
     fn descend(&mut self) -> Result<(), Exploded> {
         // The kick makes a velocity, and the drift takes it as a way.
         let rate = DESCENT_RATE * self.length_unit / self.force_unit;
-        self.fluid.apply(&[Motion::Kick(rate)])?;
+        self.fluid.apply(&[FluidMotion::Kick(rate)])?;
         self.fluid.limit_speeds(self.longest_way);
         self.drift(1.0)?;
-        self.fluid.apply(&[Motion::Scale(0.0)])?;
+        self.fluid.apply(&[FluidMotion::Scale(0.0)])?;
         self.update();
         Ok(())
     }
@@ -218,14 +218,14 @@ impl Minimiser {
             } else {
                 // All particles are at rest before the first step, so there is no way back.
                 self.drift(-0.5 * step)?;
-                self.fluid.apply(&[Motion::Scale(0.0)])?;
+                self.fluid.apply(&[FluidMotion::Scale(0.0)])?;
                 if !is_first {
                     step = (step * SHRINKAGE).max(SHORTEST_STEP * first);
                 }
                 (mixing, downhill) = (FIRST_MIXING, 0);
             }
             is_first = false;
-            self.fluid.apply(&[Motion::Kick(step)])?;
+            self.fluid.apply(&[FluidMotion::Kick(step)])?;
             let sums = self.fluid.force_sums();
             let towards =
                 if sums.force2 > 0.0 { mixing * (sums.velocity2 / sums.force2).sqrt() } else { 0.0 };
@@ -237,7 +237,7 @@ impl Minimiser {
     }
 
     fn drift(&mut self, step: f64) -> Result<(), Exploded> {
-        let moved = self.fluid.apply(&[Motion::Drift(step)]);
+        let moved = self.fluid.apply(&[FluidMotion::Drift(step)]);
         moved.map_err(|error| Exploded { step: u64::from(self.steps), ..error })
     }
 

@@ -6,7 +6,7 @@ use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
 use serde::{Deserialize, Serialize};
 
-use super::device::{DeviceFluidError, DevicePart, FluidStrategy};
+use super::device::{DeviceFluidError, FluidDevicePart, FluidStrategy};
 use super::settings::FluidSettings;
 use super::slab::{HostPart, SlabFluid, SlabPart, share_particles};
 use super::{FluidMeasures, UnsupportedFluid};
@@ -27,7 +27,7 @@ pub(super) struct SharedFluid {
 #[expect(clippy::large_enum_variant, reason = "a run has few fluids, so their size does not matter")]
 pub(super) enum RankFluid {
     Host(SlabFluid<HostPart>),
-    Device(SlabFluid<DevicePart>),
+    Device(SlabFluid<FluidDevicePart>),
 }
 
 impl RankFluid {
@@ -47,7 +47,7 @@ impl RankFluid {
         };
         let id = transport.broadcast(0, particles.map_or_else(Vec::new, |particles| particles.id.clone()))?;
         let device = device.ok_or(UnsupportedFluid::NoDevice { rank: transport.rank() })?;
-        let part = DevicePart::new(device, &records, *bounds, settings, strategy, id)?;
+        let part = FluidDevicePart::new(device, &records, *bounds, settings, strategy, id)?;
         Ok(Self::Device(SlabFluid::new(transport, part, *total)?))
     }
 

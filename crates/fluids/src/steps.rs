@@ -2,7 +2,7 @@
 
 use super::Exploded;
 use super::ensemble::{Ensemble, rescaling_factor};
-use super::host::Motion;
+use super::host::FluidMotion;
 use super::settings::FluidSettings;
 
 /// Operations of which steps consist.
@@ -18,7 +18,7 @@ pub(super) trait Stepping {
 
     /// Applies operations to the particles, in this order. Fails if a particle moves by more than
     /// the largest step. The error names the first such particle in the user's order.
-    fn apply(&mut self, motions: &[Motion]) -> Result<(), Self::Error>;
+    fn apply(&mut self, motions: &[FluidMotion]) -> Result<(), Self::Error>;
 
     /// Computes the forces at the current positions.
     fn update_forces(&mut self) -> Result<(), Self::Error>;
@@ -34,22 +34,22 @@ pub(super) fn take_step<F: Stepping>(fluid: &mut F, dt: f64, step: u64) -> Resul
     match fluid.settings().ensemble {
         Ensemble::Nve => take_verlet_step(fluid, dt),
         Ensemble::Langevin { kt, friction, seed } => {
-            let friction = Motion::Friction { decay: libm::exp(-friction * dt), kt, seed, step };
-            fluid.apply(&[Motion::Kick(h), Motion::Drift(h), friction, Motion::Drift(h)])?;
+            let friction = FluidMotion::Friction { decay: libm::exp(-friction * dt), kt, seed, step };
+            fluid.apply(&[FluidMotion::Kick(h), FluidMotion::Drift(h), friction, FluidMotion::Drift(h)])?;
             fluid.update_forces()?;
-            fluid.apply(&[Motion::Kick(h)])
+            fluid.apply(&[FluidMotion::Kick(h)])
         }
         Ensemble::Rescaling { kt, time, seed } => {
             take_verlet_step(fluid, dt)?;
             let (freedom, kinetic) = (fluid.degrees_of_freedom(), fluid.kinetic_energy()?);
             let factor = rescaling_factor(kinetic, kt, freedom, dt / time, seed, step);
-            fluid.apply(&[Motion::Scale(factor)])
+            fluid.apply(&[FluidMotion::Scale(factor)])
         }
     }
 }
 
 fn take_verlet_step<F: Stepping>(fluid: &mut F, dt: f64) -> Result<(), F::Error> {
-    fluid.apply(&[Motion::Kick(0.5 * dt), Motion::Drift(dt)])?;
+    fluid.apply(&[FluidMotion::Kick(0.5 * dt), FluidMotion::Drift(dt)])?;
     fluid.update_forces()?;
-    fluid.apply(&[Motion::Kick(0.5 * dt)])
+    fluid.apply(&[FluidMotion::Kick(0.5 * dt)])
 }

@@ -11,7 +11,7 @@ use orrery_device::Device;
 use orrery_model::fluid::FluidParticles;
 
 use super::FluidMeasures;
-use super::command::{Command, Operation};
+use super::command::{FluidCommand, FluidOperation};
 use super::device::{DeviceFluid, DeviceFluidError, FluidStrategy};
 use super::rank::{RankFluid, SharedFluid};
 use super::settings::FluidSettings;
@@ -56,7 +56,7 @@ struct Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // If this fails, the group has ended.
-        let _ = self.team.lead(&Command::End);
+        let _ = self.team.lead(&FluidCommand::End);
     }
 }
 
@@ -87,15 +87,15 @@ struct Parts {
 
 impl Parts {
     /// Lets the followers take part in an operation.
-    fn lead(&self, operation: Operation) -> Result<(), ClusterError> {
-        self.team.session.team.lead(&Command::TakePart { fluid: self.number, operation })
+    fn lead(&self, operation: FluidOperation) -> Result<(), ClusterError> {
+        self.team.session.team.lead(&FluidCommand::TakePart { fluid: self.number, operation })
     }
 }
 
 impl Drop for Parts {
     fn drop(&mut self) {
         // If this fails, the group has ended.
-        let _ = self.lead(Operation::Drop);
+        let _ = self.lead(FluidOperation::Drop);
     }
 }
 
@@ -126,7 +126,7 @@ impl TeamFluid {
             // The followers wait for particles once they have the command.
             DeviceFluid::check_support(device, particles.len(), settings)?;
         }
-        parts.lead(Operation::Create(Box::new(shared.clone())))?;
+        parts.lead(FluidOperation::Create(Box::new(shared.clone())))?;
         let fluid = RankFluid::new(transport, &shared, Some(particles), device.map(|(device, _)| device))?;
         Ok(Self { parts, fluid })
     }
@@ -143,26 +143,26 @@ impl TeamFluid {
 
     /// Takes `steps` steps of length `dt`. `first` is the number of steps before.
     pub(super) fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), DeviceFluidError> {
-        self.parts.lead(Operation::Advance { dt, first, steps })?;
+        self.parts.lead(FluidOperation::Advance { dt, first, steps })?;
         self.fluid.advance(dt, first, steps)
     }
 
     /// Measures energies, momentum and virial.
     pub(super) fn measure(&self) -> Result<FluidMeasures, DeviceFluidError> {
-        self.parts.lead(Operation::Measure)?;
+        self.parts.lead(FluidOperation::Measure)?;
         self.fluid.measure()
     }
 
     /// Returns the particles in the user's order.
     pub(super) fn particles(&self) -> Result<FluidParticles, DeviceFluidError> {
-        self.parts.lead(Operation::SendParticles)?;
+        self.parts.lead(FluidOperation::SendParticles)?;
         self.fluid.particles()
     }
 
     /// Returns a copy on the same ranks.
     pub(super) fn try_clone(&self) -> Result<Self, DeviceFluidError> {
         let parts = self.team().new_parts();
-        self.parts.lead(Operation::CopyTo { copy: parts.number })?;
+        self.parts.lead(FluidOperation::CopyTo { copy: parts.number })?;
         Ok(Self { parts, fluid: self.fluid.try_clone()? })
     }
 }

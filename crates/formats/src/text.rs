@@ -1,6 +1,6 @@
 //! Text forms of unit systems and species, the same in every format.
 
-use orrery_model::units::Scale;
+use orrery_model::units::UnitScale;
 use orrery_model::{Species, Units, format_count};
 
 /// Returns `nbody`, `galactic`, `solar`, or `custom LENGTH m MASS kg TIME s`.
@@ -17,7 +17,7 @@ pub fn parse_units(text: &str) -> Option<Units> {
     match words[..] {
         ["custom", length, "m", mass, "kg", time, "s"] => {
             let [length, mass, time] = [length, mass, time].map(parse_positive);
-            Some(Units::Custom(Scale { length: length?, mass: mass?, time: time? }))
+            Some(Units::Custom(UnitScale { length: length?, mass: mass?, time: time? }))
         }
         [name] => Units::from_name(name).ok(),
         _ => None,

@@ -10,7 +10,7 @@ use orrery_gravity::bodies::{Bodies, BodiesError, BodiesTeam, follow};
 use orrery_gravity::integrator::leapfrog_step;
 use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
 use orrery_gravity::solver::tree::{TreeCpuStrategy, forces_into};
-use orrery_gravity::solver::{CpuMemory, Forces, Problem};
+use orrery_gravity::solver::{CpuMemory, ForceProblem, Forces};
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Precision};
 use orrery_simd::InstructionSet;
@@ -47,7 +47,7 @@ fn time_steps(bodies: &mut Bodies, steps: u32) -> Result<[f64; 2], BodiesError> 
 fn print_stages(settings: &GravitySettings, Particles { position, mass, .. }: &Particles, threads: usize) {
     let mut strategy = TreeCpuStrategy::new(settings.precision, InstructionSet::best());
     strategy.acceptance = settings.acceptance;
-    let problem = Problem { position, mass, g: settings.g, eps: settings.eps, with_potential: false };
+    let problem = ForceProblem { position, mass, g: settings.g, eps: settings.eps, with_potential: false };
     pool(threads).install(|| {
         let (mut memory, mut forces) = (CpuMemory::default(), Forces::default());
         forces_into(&problem, &strategy, None, &mut memory, &mut forces);

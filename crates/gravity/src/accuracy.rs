@@ -4,7 +4,7 @@ use orrery_model::analysis::max_or_nan;
 use orrery_model::{Precision, Vec3s};
 use rayon::prelude::*;
 
-use crate::solver::Problem;
+use crate::solver::ForceProblem;
 
 /// Distribution of the relative error |a − a'| / |a| over a sample of bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -82,7 +82,7 @@ impl ErrorBounds {
     /// - Coordinates relative to a centre have errors of up to u L / 2, so a distance has an error
     ///   of up to d = √3 u L. A pair force changes by at most 2 G m d / ρ³, and 3 includes the next
     ///   order. In mixed precision most blocks are much smaller than L, but none is larger.
-    pub fn new(problem: &Problem, precision: Precision, truncation: f64) -> Self {
+    pub fn new(problem: &ForceProblem, precision: Precision, truncation: f64) -> Self {
         let n = problem.mass.len();
         let unit_roundoff = match precision {
             Precision::Single | Precision::Mixed => 2f64.powi(-24),
@@ -205,7 +205,7 @@ mod tests {
     fn error_bounds_are_those_of_the_pair() {
         let position = Vec3s { x: vec![-1.0, 1.0], ..Vec3s::zeros(2) };
         let problem =
-            Problem { position: &position, mass: &[1.0, 1.0], g: 1.0, eps: 0.0, with_potential: false };
+            ForceProblem { position: &position, mass: &[1.0, 1.0], g: 1.0, eps: 0.0, with_potential: false };
         let u = 2f64.powi(-53);
         let exact = Vec3s { x: vec![0.25, -0.25], ..Vec3s::zeros(2) };
         let mut wrong = exact.clone();

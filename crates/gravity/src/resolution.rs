@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::accuracy::ForceErrors;
     use crate::settings::{Acceptance, GravitySettings, SolverChoice};
-    use crate::solver::{CpuStrategy, Problem, reference};
+    use crate::solver::{ForceProblem, GravityCpuStrategy, reference};
     use orrery_model::Precision;
     use orrery_model::ic::{Galaxy, Hernquist, Plummer, UniformSphere};
     use orrery_model::rng::Draws;
@@ -166,7 +166,7 @@ mod tests {
     fn median_error(position: &Vec3s, eps: f64, solver: SolverChoice) -> f64 {
         let n = position.len();
         let mass = vec![1.0 / n as f64; n];
-        let problem = Problem { position, mass: &mass, g: 1.0, eps, with_potential: false };
+        let problem = ForceProblem { position, mass: &mass, g: 1.0, eps, with_potential: false };
         let settings = GravitySettings {
             g: 1.0,
             eps,
@@ -174,7 +174,7 @@ mod tests {
             acceptance: Acceptance::Geometric { theta: 0.3 },
             precision: Precision::Single,
         };
-        let forces = CpuStrategy::resolve(&settings, n).forces(&problem, None);
+        let forces = GravityCpuStrategy::resolve(&settings, n).forces(&problem, None);
         let sample: Vec<usize> = (0..n).step_by(n.div_ceil(500)).collect();
         ForceErrors::measure(&forces.acceleration, &sample, &reference::forces_on(&problem, &sample).0).median
     }

@@ -3,7 +3,7 @@
 
 use orrery_gravity::bodies::{Bodies, BodiesError, NotFinite};
 use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
-use orrery_gravity::solver::{MIN_TREE_BODIES, Problem, reference};
+use orrery_gravity::solver::{ForceProblem, MIN_TREE_BODIES, reference};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::rng::Draws;
 use orrery_model::{Particle, Particles, Precision, Species, Vec3s};
@@ -62,7 +62,7 @@ fn largest_error_in_units_of(unit: f64, bodies: &Bodies, sample: impl IntoIterat
     let Particles { position, mass, .. } = bodies.particles().unwrap();
     let mass: &[f64] = &mass.iter().map(|m| m / unit).collect::<Vec<_>>();
     let (g, eps) = (bodies.gravitational_constant(), bodies.softening());
-    let problem = Problem { position, mass, g, eps, with_potential: false };
+    let problem = ForceProblem { position, mass, g, eps, with_potential: false };
     let norm = |v: [f64; 3]| v.iter().map(|c| c * c).sum::<f64>().sqrt();
     let error = |i| {
         let (found, (expected, _)) =

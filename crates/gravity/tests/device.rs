@@ -3,10 +3,10 @@
 
 use orrery_device::Device;
 use orrery_device::testing::test_devices_with_f64;
-use orrery_gravity::bodies::{Bodies, BodiesError, DeviceSetup, NotFinite, Stamp, forces_on_device};
+use orrery_gravity::bodies::{Bodies, BodiesError, CheckStamp, DeviceSetup, NotFinite, forces_on_device};
 use orrery_gravity::integrator::adaptive;
 use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
-use orrery_gravity::solver::{CpuStrategy, Problem};
+use orrery_gravity::solver::{ForceProblem, GravityCpuStrategy};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::ic::Plummer;
 use orrery_model::{Particles, Precision, Vec3s};
@@ -163,11 +163,11 @@ fn forces_on_device_agree_with_the_host() {
     for device in test_devices_with_f64() {
         let particles = plummer(521);
         let Particles { position, mass, .. } = &particles;
-        let problem = Problem { position, mass, g: 1.5, eps: 0.1, with_potential: true };
+        let problem = ForceProblem { position, mass, g: 1.5, eps: 0.1, with_potential: true };
         let setup = DeviceSetup::new(&device, 521, &direct_settings(0.1, Precision::Double));
         let on_device = forces_on_device(&setup, &problem, Acceptance::default()).unwrap();
         let on_host =
-            CpuStrategy::resolve(&direct_settings(0.1, Precision::Double), 521).forces(&problem, None);
+            GravityCpuStrategy::resolve(&direct_settings(0.1, Precision::Double), 521).forces(&problem, None);
         assert!(relative_difference(&on_device.acceleration, &on_host.acceleration) < 1e-13);
         let potentials = on_device.potential.unwrap().into_iter().zip(on_host.potential.unwrap());
         assert!(potentials.into_iter().all(|(a, b)| (a - b).abs() < 1e-13 * b.abs()));
@@ -289,7 +289,7 @@ fn error_names_the_first_step_with_a_non_finite_value() {
         start
     };
     let settings = direct_settings(0.1, Precision::Double);
-    let stamp = |step| Stamp { step, time: 0.5 * step as f64 };
+    let stamp = |step| CheckStamp { step, time: 0.5 * step as f64 };
     let advance = |bodies: &mut Bodies, step| {
         // There are no forces: only positions become non-finite.
         bodies.drift(0.5).unwrap();

@@ -3,7 +3,7 @@
 use orrery_cluster::{Team, threads};
 use orrery_device::Device;
 use orrery_device::testing::test_devices_with_f64;
-use orrery_gravity::bodies::{Bodies, BodiesError, BodiesTeam, DeviceSetup, Stamp, follow};
+use orrery_gravity::bodies::{Bodies, BodiesError, BodiesTeam, CheckStamp, DeviceSetup, follow};
 use orrery_gravity::integrator::{adaptive, leapfrog_step};
 use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice, SolverChoice};
 use orrery_gravity::solver::device::DeviceStrategy;
@@ -122,7 +122,7 @@ fn take_steps(bodies: &mut Bodies, integrator: IntegratorChoice, steps: u64) -> 
         } else {
             integrator.step(bodies, 0.003)?;
         }
-        bodies.check_step(Stamp { step, time: 0.003 * step as f64 })?;
+        bodies.check_step(CheckStamp { step, time: 0.003 * step as f64 })?;
     }
     Ok(())
 }
@@ -280,7 +280,7 @@ fn all_ranks_continue_after_a_non_finite_value() {
         for step in 1..=3 {
             // A device finds the value some calls later.
             failed |= leapfrog_step(&mut bodies, 0.003).is_err();
-            failed |= bodies.check_step(Stamp { step, time: 0.0 }).is_err();
+            failed |= bodies.check_step(CheckStamp { step, time: 0.0 }).is_err();
         }
         failed |= bodies.particles().is_err() || bodies.check_finite().is_err();
         assert!(failed);

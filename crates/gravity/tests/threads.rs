@@ -1,6 +1,6 @@
 //! Steps and measurements have the same bits for any number of threads.
 
-use orrery_gravity::bodies::{Bodies, Motion, Stamp};
+use orrery_gravity::bodies::{Bodies, BodiesMotion, CheckStamp};
 use orrery_gravity::integrator::leapfrog_step;
 use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
 use orrery_model::analysis::{angular_momentum, kinetic_energy, momentum};
@@ -41,7 +41,7 @@ fn steps_and_measurements_have_the_same_bits_for_any_number_of_threads() {
                     let mut bodies = Bodies::new(clustered_bodies(n, repeat), &settings, None).unwrap();
                     for step in 1..=2 {
                         leapfrog_step(&mut bodies, 0.01).unwrap();
-                        bodies.check_step(Stamp { step, time: 0.0 }).unwrap();
+                        bodies.check_step(CheckStamp { step, time: 0.0 }).unwrap();
                     }
                     let measured = (bodies.motion().unwrap(), bodies.potential_energy().unwrap());
                     let largest = bodies.largest_acceleration2().unwrap();
@@ -64,7 +64,8 @@ fn sums_over_blocks_agree_with_serial_sums() {
     for n in [4096, 4097, 20_000] {
         let bodies = Bodies::new(clustered_bodies(n, n + 1), &settings, None).unwrap();
         let particles = bodies.particles().unwrap();
-        let Motion { kinetic_energy: energy, momentum: p, angular_momentum: l } = bodies.motion().unwrap();
+        let BodiesMotion { kinetic_energy: energy, momentum: p, angular_momentum: l } =
+            bodies.motion().unwrap();
         let pairs = [(energy, kinetic_energy(particles))].into_iter();
         let pairs = pairs.chain(p.into_iter().zip(momentum(particles)));
         for (found, expected) in pairs.chain(l.into_iter().zip(angular_momentum(particles))) {

@@ -1,7 +1,7 @@
 //! Bodies for measurements, and reference forces on a sample of them.
 
 use orrery_gravity::accuracy::ForceErrors;
-use orrery_gravity::solver::{Problem, reference};
+use orrery_gravity::solver::{ForceProblem, reference};
 use orrery_model::Vec3s;
 use orrery_model::ic::Plummer;
 use orrery_model::rng::Draws;
@@ -66,7 +66,7 @@ pub struct ReferenceForces {
 impl ReferenceForces {
     /// Computes the accelerations of 1,000 evenly spaced bodies. For millions of bodies the sample
     /// shrinks to as few as 100.
-    pub fn compute(problem: &Problem) -> Self {
+    pub fn compute(problem: &ForceProblem) -> Self {
         let n = problem.mass.len();
         let sample = evenly_spaced_indices(n, (MAX_PAIRS / n.max(1)).clamp(MIN_SAMPLE, MAX_SAMPLE));
         let expected = reference::forces_on(problem, &sample).0;

@@ -3,7 +3,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel};
 use orrery_gravity::settings::Acceptance;
-use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::ForceProblem;
 use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
 use orrery_gravity::solver::direct::device::Columns;
 use orrery_model::Vec3s;
@@ -91,9 +91,9 @@ impl Workload {
     }
 
     /// Returns the problem that a force evaluation solves.
-    pub fn problem(&self) -> Problem<'_> {
+    pub fn problem(&self) -> ForceProblem<'_> {
         let Self { position, mass, eps, .. } = self;
-        Problem { position, mass, g: G, eps: *eps, with_potential: false }
+        ForceProblem { position, mass, g: G, eps: *eps, with_potential: false }
     }
 }
 
@@ -131,7 +131,7 @@ impl DeviceWorkload {
     }
 
     /// Returns the problem that a force evaluation solves.
-    pub fn problem(&self) -> Problem<'_> {
+    pub fn problem(&self) -> ForceProblem<'_> {
         self.host.problem()
     }
 

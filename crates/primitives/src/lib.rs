@@ -10,4 +10,4 @@ pub mod reduce;
 pub mod scan;
 pub mod sort;
 
-pub use number::Number;
+pub use number::PrimitiveNumber;

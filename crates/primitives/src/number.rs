@@ -3,7 +3,7 @@
 use orrery_device::Element;
 
 /// f32, f64, u32, u64 or i32. Integer sums wrap on overflow, on the CPU and on every device.
-pub trait Number: Element + PartialOrd {
+pub trait PrimitiveNumber: Element + PartialOrd {
     /// Name of the type in the kernel dialect, for example `uint` for u32.
     const NAME: &'static str;
     /// Sum of an empty set.
@@ -20,7 +20,7 @@ pub trait Number: Element + PartialOrd {
 
 macro_rules! impl_number_for_float {
     ($kind:ty, $name:literal, $lowest:literal, $highest:literal) => {
-        impl Number for $kind {
+        impl PrimitiveNumber for $kind {
             const NAME: &'static str = $name;
             const ZERO: Self = 0.0;
             const LOWEST: Self = Self::NEG_INFINITY;
@@ -35,7 +35,7 @@ macro_rules! impl_number_for_float {
 
 macro_rules! impl_number_for_integer {
     ($kind:ty, $name:literal, $lowest:literal, $highest:literal) => {
-        impl Number for $kind {
+        impl PrimitiveNumber for $kind {
             const NAME: &'static str = $name;
             const ZERO: Self = 0;
             const LOWEST: Self = Self::MIN;

@@ -1,7 +1,7 @@
 //! Compares reductions on the CPU and on every device with the reference.
 
 use orrery_device::testing::test_devices;
-use orrery_primitives::Number;
+use orrery_primitives::PrimitiveNumber;
 use orrery_primitives::reduce::{Reduce, ReduceOperation, reduce_on_cpu, reduce_reference, selftest};
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn result_buffer_must_have_one_element() {
 }
 
 /// Requires equal results. Integers have one correct result in any order.
-fn compare_all<T: Number>(data: &[T]) {
+fn compare_all<T: PrimitiveNumber>(data: &[T]) {
     for operation in ReduceOperation::ALL {
         let expected = reduce_reference(operation, data);
         assert_eq!(reduce_on_cpu(operation, data), expected, "{operation:?} of {} on the CPU", data.len());
@@ -41,7 +41,7 @@ fn length() -> impl Strategy<Value = usize> {
 }
 
 /// Vectors of such a length, with up to 200 distinct numbers from the whole range of the type.
-fn numbers<T: Number + Arbitrary>() -> impl Strategy<Value = Vec<T>> {
+fn numbers<T: PrimitiveNumber + Arbitrary>() -> impl Strategy<Value = Vec<T>> {
     (length(), prop::collection::vec(any::<T>(), 1..200))
         .prop_map(|(n, distinct)| (0..n).map(|i| distinct[i * 7 % distinct.len()]).collect())
 }

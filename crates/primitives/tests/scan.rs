@@ -2,7 +2,7 @@
 //! self-test, and random numbers.
 
 use orrery_device::testing::test_devices;
-use orrery_primitives::Number;
+use orrery_primitives::PrimitiveNumber;
 use orrery_primitives::scan::selftest::SHORT_TILES;
 use orrery_primitives::scan::{self, Scan, ScanKind, ScanStrategy};
 use proptest::prelude::*;
@@ -14,14 +14,14 @@ fn selftest_passes_on_every_device() {
     run_checks(&scan::selftest::checks());
 }
 
-fn reference_sums<T: Number>(kind: ScanKind, numbers: &[T]) -> Vec<T> {
+fn reference_sums<T: PrimitiveNumber>(kind: ScanKind, numbers: &[T]) -> Vec<T> {
     let mut sums = numbers.to_vec();
     scan::scan_reference(kind, &mut sums);
     sums
 }
 
 /// Scans on the CPU and on every device with each strategy, and passes the sums to `expect`.
-fn for_each_implementation<T: Number>(
+fn for_each_implementation<T: PrimitiveNumber>(
     kind: ScanKind,
     numbers: &[T],
     strategies: &[ScanStrategy],
@@ -40,7 +40,7 @@ fn for_each_implementation<T: Number>(
     }
 }
 
-fn require_equal<T: Number>(kind: ScanKind, numbers: &[T], strategies: &[ScanStrategy]) {
+fn require_equal<T: PrimitiveNumber>(kind: ScanKind, numbers: &[T], strategies: &[ScanStrategy]) {
     let expected = reference_sums(kind, numbers);
     for_each_implementation(kind, numbers, strategies, |got, what| {
         assert!(got == expected, "{kind:?} of {} {}, {what}", numbers.len(), T::NAME)

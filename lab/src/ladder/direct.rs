@@ -3,7 +3,7 @@
 use orrery_device::{Device, DeviceError};
 use orrery_gravity::solver::device::DeviceStrategy;
 use orrery_gravity::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
-use orrery_gravity::solver::{CpuStrategy, Problem};
+use orrery_gravity::solver::{ForceProblem, GravityCpuStrategy};
 use orrery_measure::workload::Workload;
 use orrery_measure::{FLOPS_PER_PAIR, MeasureError};
 use orrery_model::Precision;
@@ -86,7 +86,7 @@ const STEPS_REMARK: &str = "steps below: forces and motion in two launches, in m
 fn sweep_parameters(device: &Device, sizes: &[usize]) -> Result<Sweep, DeviceError> {
     let time_step = |program, n: usize| -> Result<Option<f64>, DeviceError> {
         let workload = Workload::for_direct(n);
-        let Problem { position, mass, eps, .. } = workload.problem();
+        let ForceProblem { position, mass, eps, .. } = workload.problem();
         let steps = CourseSteps::new(device, program, position, mass, eps, STEP_DT)?;
         let times = time_rung_on_device(device, || steps.queue_step())?;
         Ok(Some(1e6 * times.median()))
@@ -152,7 +152,7 @@ fn count_work(evaluation: &RungEvaluation) -> (f64, Work) {
     };
     let bytes = match &evaluation.strategy {
         // Positions and masses are read as f64, once for each block of targets.
-        EvaluatedStrategy::Cpu(CpuStrategy::Direct(strategy)) => Some(32.0 / strategy.block as f64),
+        EvaluatedStrategy::Cpu(GravityCpuStrategy::Direct(strategy)) => Some(32.0 / strategy.block as f64),
         EvaluatedStrategy::PlainCpu => Some(plain::BYTES_PER_BODY as f64),
         EvaluatedStrategy::Device(DeviceStrategy::Direct(strategy)) => {
             Some(device_bytes(SourceLoads::of_solver(strategy), strategy.precision))
@@ -167,7 +167,7 @@ fn count_work(evaluation: &RungEvaluation) -> (f64, Work) {
             let sources = 16.0 / f64::from(BLOCK_SIZE);
             Some(sources + (BYTES_PER_TARGET + BYTES_PER_ADVANCE) / n)
         }
-        EvaluatedStrategy::Cpu(CpuStrategy::Tree(_))
+        EvaluatedStrategy::Cpu(GravityCpuStrategy::Tree(_))
         | EvaluatedStrategy::Device(DeviceStrategy::Tree(_))
         | EvaluatedStrategy::Lecture(LectureStrategy::Insertion(_))
         | EvaluatedStrategy::InsertionStep(_) => None,

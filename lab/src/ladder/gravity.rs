@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use orrery_device::{Device, DeviceError, Kernel};
 use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy};
-use orrery_gravity::solver::{CpuStrategy, Problem, direct, tree};
+use orrery_gravity::solver::{ForceProblem, GravityCpuStrategy, direct, tree};
 use orrery_measure::MeasureError;
 use orrery_measure::sample::ReferenceForces;
 use orrery_measure::timing::{self, largest_affordable_size};
@@ -70,7 +70,7 @@ pub struct RungEvaluation {
 /// Strategy of a force evaluation.
 #[derive(Clone, Copy)]
 pub enum EvaluatedStrategy {
-    Cpu(CpuStrategy),
+    Cpu(GravityCpuStrategy),
     PlainCpu,
     Device(DeviceStrategy),
     Lecture(LectureStrategy),
@@ -363,7 +363,7 @@ enum DeviceProgram {
 impl DeviceProgram {
     /// Uploads the bodies of `workload` and builds the kernels. `strategy` is one of a device.
     fn new(device: &Device, strategy: &EvaluatedStrategy, workload: Workload) -> Result<Self, DeviceError> {
-        let Problem { position, mass, eps, .. } = workload.problem();
+        let ForceProblem { position, mass, eps, .. } = workload.problem();
         let solver: Box<dyn TimedSolver> = match strategy {
             EvaluatedStrategy::InsertionStep(options) => {
                 let problem = &workload.problem();
@@ -385,12 +385,12 @@ impl DeviceProgram {
 }
 
 /// Returns the accelerations, and the numbers of body-body and cell-body terms.
-fn forces_on_host(problem: &Problem, strategy: &EvaluatedStrategy) -> (Vec3s, [u64; 2]) {
+fn forces_on_host(problem: &ForceProblem, strategy: &EvaluatedStrategy) -> (Vec3s, [u64; 2]) {
     match strategy {
-        EvaluatedStrategy::Cpu(CpuStrategy::Direct(strategy)) => {
+        EvaluatedStrategy::Cpu(GravityCpuStrategy::Direct(strategy)) => {
             (direct::forces(problem, strategy).acceleration, all_pairs(problem.mass.len()))
         }
-        EvaluatedStrategy::Cpu(CpuStrategy::Tree(strategy)) => {
+        EvaluatedStrategy::Cpu(GravityCpuStrategy::Tree(strategy)) => {
             let (forces, report) = tree::forces(problem, strategy, None);
             (forces.acceleration, [report.body_terms, report.cell_terms])
         }

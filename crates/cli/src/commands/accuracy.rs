@@ -10,7 +10,7 @@ use orrery_formats::{Limits, NpzArray, Snapshot, write_npz_arrays};
 use orrery_gravity::accuracy::ForceErrors;
 use orrery_gravity::bodies::forces_on_device;
 use orrery_gravity::settings::{GravitySettings, IntegratorChoice};
-use orrery_gravity::solver::{CpuStrategy, Forces, Problem, reference};
+use orrery_gravity::solver::{ForceProblem, Forces, GravityCpuStrategy, reference};
 use orrery_measure::sample::evenly_spaced_indices;
 use orrery_model::format_count;
 use serde_json::json;
@@ -43,7 +43,7 @@ fn read_snapshot(
 /// Prints the selected device, computes the forces there, and returns them with the name of the
 /// solver and the device.
 fn compute_forces(
-    problem: &Problem,
+    problem: &ForceProblem,
     settings: &GravitySettings,
     choice: DeviceChoice,
 ) -> Result<(Forces, &'static str, ComputeDevice), Failure> {
@@ -59,7 +59,7 @@ fn compute_forces(
             Ok((forces, setup.strategy.name(), selected))
         }
         None => {
-            let strategy = CpuStrategy::resolve(settings, n);
+            let strategy = GravityCpuStrategy::resolve(settings, n);
             Ok((strategy.forces(problem, None), strategy.name(), selected))
         }
     }
@@ -81,7 +81,7 @@ pub fn write_forces(arguments: &ForcesArgs) -> Result<(), Failure> {
     super::check_gravity(flags)?;
     let (snapshot, settings, softening) = read_snapshot(path, flags, &arguments.memory.limits())?;
     let particles = &snapshot.particles;
-    let problem = Problem {
+    let problem = ForceProblem {
         position: &particles.position,
         mass: &particles.mass,
         g: settings.g,
@@ -120,7 +120,7 @@ pub fn print_force_errors(arguments: &AccuracyArgs) -> Result<(), Failure> {
     let json = arguments.json.prepare()?;
     let (snapshot, settings, softening) = read_snapshot(&arguments.file, flags, &arguments.memory.limits())?;
     let (particles, n) = (&snapshot.particles, snapshot.particles.len());
-    let problem = Problem {
+    let problem = ForceProblem {
         position: &particles.position,
         mass: &particles.mass,
         g: settings.g,

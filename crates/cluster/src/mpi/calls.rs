@@ -58,9 +58,9 @@ pub(super) struct RequestHandle(u64);
 
 /// Status of a received message. Large enough for every ABI.
 #[repr(C, align(8))]
-pub(super) struct Status([u8; 64]);
+pub(super) struct MpiStatus([u8; 64]);
 
-impl Status {
+impl MpiStatus {
     fn new() -> Self {
         Self([0; 64])
     }
@@ -103,13 +103,13 @@ pub(super) trait Calls: Send {
     ) -> Result<RequestHandle, ClusterError>;
 
     /// Returns a status if the request is complete. After an error it is complete as well.
-    fn test(&self, request: &mut RequestHandle) -> Result<Option<Status>, ClusterError>;
+    fn test(&self, request: &mut RequestHandle) -> Result<Option<MpiStatus>, ClusterError>;
 
     /// Returns the status of the next message if one is there. `None` as sender means any rank.
-    fn probe(&self, from: Option<usize>, tag: Tag) -> Result<Option<Status>, ClusterError>;
+    fn probe(&self, from: Option<usize>, tag: Tag) -> Result<Option<MpiStatus>, ClusterError>;
 
     /// Returns the number of bytes of a received or probed message.
-    fn count(&self, status: &Status) -> Result<usize, ClusterError>;
+    fn count(&self, status: &MpiStatus) -> Result<usize, ClusterError>;
 
     /// Ends all ranks. Usually does not return.
     fn abort(&self, exit_status: u8);
@@ -156,9 +156,9 @@ functions! {
     comm_set_errhandler: "MPI_Comm_set_errhandler"(H, H);
     isend: "MPI_Isend"(*const c_void, c_int, H, c_int, c_int, H, *mut H);
     irecv: "MPI_Irecv"(*mut c_void, c_int, H, c_int, c_int, H, *mut H);
-    test: "MPI_Test"(*mut H, *mut c_int, *mut Status);
-    iprobe: "MPI_Iprobe"(c_int, c_int, H, *mut c_int, *mut Status);
-    get_count: "MPI_Get_count"(*const Status, H, *mut c_int);
+    test: "MPI_Test"(*mut H, *mut c_int, *mut MpiStatus);
+    iprobe: "MPI_Iprobe"(c_int, c_int, H, *mut c_int, *mut MpiStatus);
+    get_count: "MPI_Get_count"(*const MpiStatus, H, *mut c_int);
     abort: "MPI_Abort"(H, c_int);
     finalize: "MPI_Finalize"();
     error_string: "MPI_Error_string"(c_int, *mut c_char, *mut c_int);
@@ -346,9 +346,9 @@ impl<H: Handle> Calls for Abi<H> {
         Ok(RequestHandle(request.bits()))
     }
 
-    fn test(&self, request: &mut RequestHandle) -> Result<Option<Status>, ClusterError> {
+    fn test(&self, request: &mut RequestHandle) -> Result<Option<MpiStatus>, ClusterError> {
         let mut handle = H::from_bits(request.0);
-        let (mut is_complete, mut status) = (0, Status::new());
+        let (mut is_complete, mut status) = (0, MpiStatus::new());
         // SAFETY: the request was started by this library. After its end it is MPI_REQUEST_NULL,
         // which may be tested too.
         let code = unsafe { (self.functions.test)(&mut handle, &mut is_complete, &mut status) };
@@ -357,8 +357,8 @@ impl<H: Handle> Calls for Abi<H> {
         Ok((is_complete != 0).then_some(status))
     }
 
-    fn probe(&self, from: Option<usize>, tag: Tag) -> Result<Option<Status>, ClusterError> {
-        let (mut is_there, mut status) = (0, Status::new());
+    fn probe(&self, from: Option<usize>, tag: Tag) -> Result<Option<MpiStatus>, ClusterError> {
+        let (mut is_there, mut status) = (0, MpiStatus::new());
         let (from, tag) = (from.map_or(self.any_source, rank_argument), c_int::from(tag.number()));
         // SAFETY: MPI is initialised, and the status is large enough.
         let code = unsafe { (self.functions.iprobe)(from, tag, self.world, &mut is_there, &mut status) };
@@ -366,7 +366,7 @@ impl<H: Handle> Calls for Abi<H> {
         Ok((is_there != 0).then_some(status))
     }
 
-    fn count(&self, status: &Status) -> Result<usize, ClusterError> {
+    fn count(&self, status: &MpiStatus) -> Result<usize, ClusterError> {
         let mut count = 0;
         // SAFETY: the status is of a received or probed message.
         self.check("MPI_Get_count", unsafe { (self.functions.get_count)(status, self.byte, &mut count) })?;

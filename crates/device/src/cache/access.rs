@@ -17,7 +17,7 @@ const ROOT: u32 = 0;
 
 /// Treatment of a folder or file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum AccessVerdict {
     /// Only this user can change it.
     Trusted,
     /// It belongs to this user, and can be trusted with this mode.
@@ -27,22 +27,22 @@ pub(crate) enum Access {
 }
 
 /// Decides about a folder or file of `owner` with `mode`, for a process of `user`.
-pub(crate) fn judge(owner: u32, mode: u32, user: u32) -> Access {
+pub(crate) fn judge(owner: u32, mode: u32, user: u32) -> AccessVerdict {
     if owner != user {
-        return Access::Refused(format!("it belongs to user {owner}, expected user {user}"));
+        return AccessVerdict::Refused(format!("it belongs to user {owner}, expected user {user}"));
     }
     match mode & WRITE_OF_OTHERS {
-        0 => Access::Trusted,
-        _ => Access::Restrict(mode & PERMISSIONS & !WRITE_OF_OTHERS),
+        0 => AccessVerdict::Trusted,
+        _ => AccessVerdict::Restrict(mode & PERMISSIONS & !WRITE_OF_OTHERS),
     }
 }
 
 /// Decides about the folder that contains the folders of the cache. It may be a folder of the
 /// administrator, such as `/scratch`. All that is read from it is checked as well.
-pub(crate) fn judge_base(owner: u32, mode: u32, user: u32) -> Access {
+pub(crate) fn judge_base(owner: u32, mode: u32, user: u32) -> AccessVerdict {
     let is_of_administrator = owner == ROOT && user != ROOT;
     let is_sticky = owner == user && mode & STICKY != 0;
-    if is_of_administrator || is_sticky { Access::Trusted } else { judge(owner, mode, user) }
+    if is_of_administrator || is_sticky { AccessVerdict::Trusted } else { judge(owner, mode, user) }
 }
 
 #[cfg(test)]
@@ -52,17 +52,17 @@ mod tests {
     const USER: u32 = 1000;
     const OTHER: u32 = 1001;
 
-    fn is_refused(access: &Access) -> bool {
-        matches!(access, Access::Refused(_))
+    fn is_refused(access: &AccessVerdict) -> bool {
+        matches!(access, AccessVerdict::Refused(_))
     }
 
     #[test]
     fn only_the_user_is_trusted() {
-        assert_eq!(judge(USER, 0o100_600, USER), Access::Trusted);
-        assert_eq!(judge(USER, 0o40_755, USER), Access::Trusted);
+        assert_eq!(judge(USER, 0o100_600, USER), AccessVerdict::Trusted);
+        assert_eq!(judge(USER, 0o40_755, USER), AccessVerdict::Trusted);
         for (owner, user) in [(OTHER, USER), (ROOT, USER), (USER, ROOT)] {
             let expected = format!("it belongs to user {owner}, expected user {user}");
-            assert_eq!(judge(owner, 0o100_600, user), Access::Refused(expected));
+            assert_eq!(judge(owner, 0o100_600, user), AccessVerdict::Refused(expected));
         }
     }
 
@@ -76,21 +76,21 @@ mod tests {
             (0o100_664, 0o644),
             (0o100_602, 0o600),
         ] {
-            assert_eq!(judge(USER, mode, USER), Access::Restrict(expected), "{mode:o}");
+            assert_eq!(judge(USER, mode, USER), AccessVerdict::Restrict(expected), "{mode:o}");
             assert!(is_refused(&judge(OTHER, mode, USER)), "{mode:o}");
         }
     }
 
     #[test]
     fn the_base_may_be_a_shared_folder_of_the_administrator() {
-        assert_eq!(judge_base(USER, 0o40_700, USER), Access::Trusted);
-        assert_eq!(judge_base(USER, 0o40_775, USER), Access::Restrict(0o755));
+        assert_eq!(judge_base(USER, 0o40_700, USER), AccessVerdict::Trusted);
+        assert_eq!(judge_base(USER, 0o40_775, USER), AccessVerdict::Restrict(0o755));
         for mode in [0o41_777, 0o40_755, 0o40_775] {
-            assert_eq!(judge_base(ROOT, mode, USER), Access::Trusted, "{mode:o}");
+            assert_eq!(judge_base(ROOT, mode, USER), AccessVerdict::Trusted, "{mode:o}");
         }
         // The mode of `/tmp` is kept, also by the administrator.
-        assert_eq!(judge_base(ROOT, 0o41_777, ROOT), Access::Trusted);
-        assert_eq!(judge_base(ROOT, 0o40_777, ROOT), Access::Restrict(0o755));
+        assert_eq!(judge_base(ROOT, 0o41_777, ROOT), AccessVerdict::Trusted);
+        assert_eq!(judge_base(ROOT, 0o40_777, ROOT), AccessVerdict::Restrict(0o755));
         // For example `sudo orrery` with the HOME of a user.
         assert!(is_refused(&judge_base(USER, 0o40_700, ROOT)));
         assert!(is_refused(&judge_base(OTHER, 0o41_777, USER)));

@@ -130,7 +130,7 @@ mod unix {
     use rustix::process::geteuid;
 
     use super::CacheError;
-    use crate::cache::access::{Access, judge, judge_base};
+    use crate::cache::access::{AccessVerdict, judge, judge_base};
 
     /// An open folder, whose files are opened relative to it.
     #[derive(Debug)]
@@ -207,7 +207,11 @@ mod unix {
     }
 
     /// Changes the mode of a folder or file so that no other user can write to it, or refuses it.
-    fn restrict(file: &File, path: &Path, judge: fn(u32, u32, u32) -> Access) -> Result<(), CacheError> {
+    fn restrict(
+        file: &File,
+        path: &Path,
+        judge: fn(u32, u32, u32) -> AccessVerdict,
+    ) -> Result<(), CacheError> {
         let user = geteuid().as_raw();
         let access = || {
             let found = file.metadata().map_err(|cause| CacheError::of_system(path, cause))?;
@@ -215,14 +219,14 @@ mod unix {
         };
         let refused = |reason| Err(CacheError::Refused { path: path.to_owned(), reason });
         let mode = match access()?.1 {
-            Access::Trusted => return Ok(()),
-            Access::Refused(reason) => return refused(reason),
-            Access::Restrict(mode) => mode,
+            AccessVerdict::Trusted => return Ok(()),
+            AccessVerdict::Refused(reason) => return refused(reason),
+            AccessVerdict::Restrict(mode) => mode,
         };
         let changed = file.set_permissions(Permissions::from_mode(mode));
         // Some file systems accept a mode and keep the old one.
         match (access()?, changed) {
-            ((_, Access::Trusted), _) => Ok(()),
+            ((_, AccessVerdict::Trusted), _) => Ok(()),
             ((found, _), changed) => {
                 let cause = changed.err().map_or_else(String::new, |error| format!(": {error}"));
                 refused(format!(

@@ -29,7 +29,7 @@ pub(crate) struct Handle(pub(crate) u64);
 
 /// A failed call to the driver.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct DriverFault {
     pub(crate) call: &'static str,
     /// Message of the driver.
     pub(crate) message: String,
@@ -38,7 +38,7 @@ pub(crate) struct Fault {
     pub(crate) may_be_earlier_kernel: bool,
 }
 
-impl Fault {
+impl DriverFault {
     pub(crate) fn new(call: &'static str, message: impl Into<String>) -> Self {
         Self { call, message: message.into(), out_of_memory: false, may_be_earlier_kernel: false }
     }
@@ -67,11 +67,11 @@ pub(crate) enum BuildFault {
     /// An error in the source, with the compiler's log.
     Log(String),
     /// A failed call to the compiler or driver.
-    Fault(Fault),
+    Fault(DriverFault),
 }
 
-impl From<Fault> for BuildFault {
-    fn from(fault: Fault) -> Self {
+impl From<DriverFault> for BuildFault {
+    fn from(fault: DriverFault) -> Self {
         Self::Fault(fault)
     }
 }
@@ -132,24 +132,24 @@ pub(crate) struct CompileOptions {
 /// for the traits of memory and textures.
 #[allow(clippy::missing_safety_doc, reason = "one contract, stated above")]
 pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
-    fn new_queue(&self) -> Result<Handle, Fault>;
+    fn new_queue(&self) -> Result<Handle, DriverFault>;
     /// Creates a queue with the highest priority, or a usual one if the driver has no priorities.
-    fn new_urgent_queue(&self) -> Result<Handle, Fault> {
+    fn new_urgent_queue(&self) -> Result<Handle, DriverFault> {
         self.new_queue()
     }
     unsafe fn free_queue(&self, queue: Handle);
-    unsafe fn finish(&self, queue: Handle) -> Result<(), Fault>;
+    unsafe fn finish(&self, queue: Handle) -> Result<(), DriverFault>;
     /// Waits for the work of all queues of the device.
-    fn finish_all(&self) -> Result<(), Fault>;
+    fn finish_all(&self) -> Result<(), DriverFault>;
     /// Queues an event.
-    unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault>;
+    unsafe fn record(&self, queue: Handle) -> Result<Handle, DriverFault>;
     /// Makes the queue wait for an event.
-    unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault>;
-    unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault>;
+    unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), DriverFault>;
+    unsafe fn is_done(&self, event: Handle) -> Result<bool, DriverFault>;
     /// Makes the calling thread wait for an event.
-    unsafe fn wait(&self, event: Handle) -> Result<(), Fault>;
+    unsafe fn wait(&self, event: Handle) -> Result<(), DriverFault>;
     /// Returns the time between two events. Both must be done.
-    unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault>;
+    unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, DriverFault>;
     unsafe fn free_event(&self, event: Handle);
 
     /// Compiles a text with its prelude. Returns the module and the binary for `load_module`. The
@@ -160,20 +160,20 @@ pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
         text: &str,
         options: CompileOptions,
     ) -> Result<(Handle, Vec<u8>), BuildFault>;
-    fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault>;
+    fn load_module(&self, binary: &[u8]) -> Result<Handle, DriverFault>;
     unsafe fn unload_module(&self, module: Handle);
     /// Returns the kernel with this name, or None if there is none.
-    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault>;
+    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, DriverFault>;
     unsafe fn free_function(&self, function: Handle);
     /// Returns the variable in constant memory with this name. None on a backend without such
     /// variables, where they are arguments of kernels.
-    unsafe fn find_constant(&self, _module: Handle, _name: &str) -> Result<Option<MemorySlice>, Fault> {
+    unsafe fn find_constant(&self, _module: Handle, _name: &str) -> Result<Option<MemorySlice>, DriverFault> {
         Ok(None)
     }
-    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault>;
-    unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault>;
+    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, DriverFault>;
+    unsafe fn resources(&self, function: Handle) -> Result<Resources, DriverFault>;
     /// Allows launches of a kernel with this much dynamic shared memory.
-    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), Fault>;
+    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), DriverFault>;
     unsafe fn blocks_per_sm(&self, function: Handle, block_size: u32, dynamic_shared: u32) -> Option<u32>;
     unsafe fn launch(
         &self,
@@ -183,7 +183,7 @@ pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
         block: Dim3,
         dynamic_shared: u32,
         arguments: &[Argument],
-    ) -> Result<(), Fault>;
+    ) -> Result<(), DriverFault>;
     /// As `launch`, with blocks that are resident together and may wait for one another. One block
     /// always may.
     unsafe fn launch_cooperative(
@@ -194,9 +194,9 @@ pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
         block: Dim3,
         dynamic_shared: u32,
         arguments: &[Argument],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         if grid.count() > 1 {
-            return Err(Fault::new("cooperative launch", "this backend runs only one block that way"));
+            return Err(DriverFault::new("cooperative launch", "this backend runs only one block that way"));
         }
         // SAFETY: guaranteed by the caller.
         unsafe { self.launch(queue, function, grid, block, dynamic_shared, arguments) }
@@ -211,8 +211,8 @@ pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
         false
     }
     /// Allows kernels of this device to access memory of another context.
-    unsafe fn enable_peer(&self, _context: Handle) -> Result<(), Fault> {
-        Err(Fault::new("peer access", "not supported by this driver"))
+    unsafe fn enable_peer(&self, _context: Handle) -> Result<(), DriverFault> {
+        Err(DriverFault::new("peer access", "not supported by this driver"))
     }
     /// Queues a copy between contexts. `from` and `to` are memory and context.
     unsafe fn copy_across(
@@ -220,8 +220,8 @@ pub(crate) trait Driver: MemoryDriver + TextureDriver + Send + Sync {
         _queue: Handle,
         _from: (MemorySlice, Handle),
         _to: (MemorySlice, Handle),
-    ) -> Result<(), Fault> {
-        Err(Fault::new("copy between devices", "not supported by this driver"))
+    ) -> Result<(), DriverFault> {
+        Err(DriverFault::new("copy between devices", "not supported by this driver"))
     }
 }
 

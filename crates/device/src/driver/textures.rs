@@ -1,6 +1,6 @@
 //! The part of a driver that creates textures. The safety contract is that of `driver/mod.rs`.
 
-use super::{Fault, Handle};
+use super::{DriverFault, Handle};
 use crate::texture::TextureSettings;
 
 /// Largest textures of a device, in texels.
@@ -28,7 +28,7 @@ pub(crate) trait TextureDriver {
     /// Returns the largest sizes, or None if the device has no textures of f32.
     fn texture_limits(&self) -> Option<TextureLimits>;
     /// Creates a 1-D texture of the first `len` f32 of device memory, which must outlive it.
-    unsafe fn create_texture_1d(&self, memory: Handle, len: usize) -> Result<TextureObject, Fault>;
+    unsafe fn create_texture_1d(&self, memory: Handle, len: usize) -> Result<TextureObject, DriverFault>;
     /// Creates a 2-D texture with the given width and height and copies `texels` to it, row by row.
     /// Returns after `texels` was read.
     unsafe fn create_texture_2d(
@@ -37,7 +37,7 @@ pub(crate) trait TextureDriver {
         size: [usize; 2],
         texels: *const f32,
         settings: TextureSettings,
-    ) -> Result<TextureObject, Fault>;
+    ) -> Result<TextureObject, DriverFault>;
     /// Frees a texture after the last kernel that uses it.
     unsafe fn free_texture(&self, texture: TextureObject);
 }

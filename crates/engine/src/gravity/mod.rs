@@ -208,7 +208,7 @@ impl Dynamics for GravitySystem {
                 self.integrator.step(&mut self.bodies, dt)?;
             }
             let Stamp { step, time } = end_of(index);
-            self.bodies.check_step(bodies::Stamp { step, time })?;
+            self.bodies.check_step(bodies::CheckStamp { step, time })?;
         }
         Ok(())
     }
@@ -307,7 +307,7 @@ impl From<BodiesError> for SystemError {
     fn from(error: BodiesError) -> Self {
         match error {
             BodiesError::NotFinite { at, source } => Self::NotFinite {
-                at: at.map(|bodies::Stamp { step, time }| Stamp { step, time }),
+                at: at.map(|bodies::CheckStamp { step, time }| Stamp { step, time }),
                 found: source.to_string(),
             },
             BodiesError::Device(error) => Self::Device(error),

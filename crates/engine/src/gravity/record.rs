@@ -1,7 +1,7 @@
 //! Energies and momenta of the bodies, which are the columns of `conserved.csv`.
 
 use orrery_draw::plot::{Axis, Plot, Series, label_with_unit};
-use orrery_gravity::bodies::{Bodies, BodiesError, Motion};
+use orrery_gravity::bodies::{Bodies, BodiesError, BodiesMotion};
 use orrery_model::{UnitNames, Units};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub struct Record {
 impl Record {
     /// Measures the bodies, which are at `time` after `step` steps.
     pub fn measure(bodies: &Bodies, step: u64, time: f64) -> Result<Self, BodiesError> {
-        let Motion { kinetic_energy: kinetic, momentum, angular_momentum } = bodies.motion()?;
+        let BodiesMotion { kinetic_energy: kinetic, momentum, angular_momentum } = bodies.motion()?;
         let potential = bodies.potential_energy()?;
         Ok(Self { step, time, kinetic, potential, momentum, angular_momentum })
     }

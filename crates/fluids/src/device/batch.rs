@@ -9,11 +9,11 @@ use orrery_device::{Arg, DeviceError};
 use orrery_model::simulation_box::SimulationBox;
 
 use super::lists::Lists;
-use super::{DeviceFluid, DeviceFluidError, Word};
+use super::{ControlWord, DeviceFluid, DeviceFluidError};
 use crate::Exploded;
 use crate::arithmetic::{EnergyArithmetic, PairArithmetic};
 use crate::ensemble::{Ensemble, rescaling_numbers};
-use crate::host::Failure;
+use crate::host::MotionFailure;
 
 /// Most steps of one batch: steps are counted in 32 bits, and rescaling has two numbers for each.
 pub(crate) const MAX_BATCH: u64 = 1 << 16;
@@ -31,7 +31,7 @@ pub(super) enum StepKind {
 
 /// Steps of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Batch {
+pub(super) struct StepBatch {
     pub dt: f64,
     /// Number of steps before.
     pub first: u64,
@@ -45,7 +45,7 @@ impl DeviceFluid {
         let mut done = 0;
         while done < steps {
             let batch = (steps - done).min(MAX_BATCH);
-            self.advance_batch(Batch { dt, first: first + done, steps: batch as u32 })?;
+            self.advance_batch(StepBatch { dt, first: first + done, steps: batch as u32 })?;
             done += batch;
         }
         Ok(())
@@ -53,13 +53,13 @@ impl DeviceFluid {
 
     /// Builds lists and computes the forces at the current positions.
     pub(super) fn update_forces(&mut self) -> Result<(), DeviceFluidError> {
-        self.advance_batch(Batch { dt: 0.0, first: 0, steps: 0 })
+        self.advance_batch(StepBatch { dt: 0.0, first: 0, steps: 0 })
     }
 
-    fn advance_batch(&mut self, batch: Batch) -> Result<(), DeviceFluidError> {
-        let start = self.words[Word::Step as usize];
+    fn advance_batch(&mut self, batch: StepBatch) -> Result<(), DeviceFluidError> {
+        let start = self.words[ControlWord::Step as usize];
         self.start_batch(&batch)?;
-        let builds_before = self.words[Word::Rebuilds as usize];
+        let builds_before = self.words[ControlWord::Rebuilds as usize];
         self.write_rescaling_numbers(&batch)?;
         self.queue_step(StepKind::First, &batch)?;
         let mut left = batch.steps;
@@ -81,14 +81,14 @@ impl DeviceFluid {
             } else if self.words == before {
                 return Err(DeviceFluidError::Stalled { device: self.device.title() });
             }
-            if self.words[Word::IsFinal as usize] > 0 {
+            if self.words[ControlWord::IsFinal as usize] > 0 {
                 break;
             }
-            left = batch.steps - self.words[Word::Step as usize].wrapping_sub(start);
+            left = batch.steps - self.words[ControlWord::Step as usize].wrapping_sub(start);
         }
         // The last round did nothing, but its copy of the words must not be read later.
         self.words.copy_from_slice(&self.pinned[0]);
-        let builds = self.words[Word::Rebuilds as usize].wrapping_sub(builds_before);
+        let builds = self.words[ControlWord::Rebuilds as usize].wrapping_sub(builds_before);
         if builds > 0 && batch.steps > 0 {
             self.steps_per_build = f64::from(batch.steps) / f64::from(builds);
         }
@@ -96,18 +96,18 @@ impl DeviceFluid {
     }
 
     /// Writes the words of `control` and the constants of the motion for a batch.
-    pub(super) fn start_batch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
-        let start = self.words[Word::Step as usize];
-        self.words[Word::Start as usize] = start;
-        self.words[Word::Target as usize] = start.wrapping_add(batch.steps);
-        self.words[Word::IsFinal as usize] = 0;
+    pub(super) fn start_batch(&mut self, batch: &StepBatch) -> Result<(), DeviceError> {
+        let start = self.words[ControlWord::Step as usize];
+        self.words[ControlWord::Start as usize] = start;
+        self.words[ControlWord::Target as usize] = start.wrapping_add(batch.steps);
+        self.words[ControlWord::IsFinal as usize] = 0;
         self.device.queue().write(&self.control, &self.words)?;
         self.write_motion(batch)
     }
 
     /// Queues steps, up to the number that the lists will allow, a build of the lists, and the end
     /// of the batch.
-    fn queue_round(&mut self, left: u32, batch: &Batch) -> Result<(), DeviceError> {
+    fn queue_round(&mut self, left: u32, batch: &StepBatch) -> Result<(), DeviceError> {
         let steps = match self.lists {
             Some(_) => (self.steps_per_build as u32 + 1).clamp(1, MAX_ROUND).min(left.max(1)),
             None => left.clamp(1, 4 * MAX_ROUND),
@@ -132,7 +132,7 @@ impl DeviceFluid {
     }
 
     /// Queues the kernels of one step in the middle of a batch.
-    fn queue_middle_step(&self, batch: &Batch) -> Result<(), DeviceError> {
+    fn queue_middle_step(&self, batch: &StepBatch) -> Result<(), DeviceError> {
         self.queue_force_step(batch)?;
         match self.settings.ensemble {
             Ensemble::Rescaling { .. } => self.queue_step(StepKind::ScaleAndDrift, batch),
@@ -141,7 +141,7 @@ impl DeviceFluid {
     }
 
     /// Queues the kernel of a step in the middle of a batch that computes forces.
-    pub(super) fn queue_force_step(&self, batch: &Batch) -> Result<(), DeviceError> {
+    pub(super) fn queue_force_step(&self, batch: &StepBatch) -> Result<(), DeviceError> {
         let args = self.step_arguments(batch);
         let (blocks, block_size) = (self.blocks(self.strategy.lanes), self.strategy.block_size);
         self.device.queue().launch(&self.kernels.take_force_step, blocks, block_size, &args[1..])
@@ -149,22 +149,24 @@ impl DeviceFluid {
 
     /// Returns true if a kernel has stopped for a reason that the host must handle.
     fn has_failed(&self) -> bool {
-        [Word::Failed, Word::Overflow, Word::Widen].iter().any(|&word| self.words[word as usize] > 0)
+        [ControlWord::Failed, ControlWord::Overflow, ControlWord::Widen]
+            .iter()
+            .any(|&word| self.words[word as usize] > 0)
     }
 
     /// Grows lists that were too short, and an open box that particles leave. Returns an error if a
     /// particle moves too fast.
-    fn resolve_failures(&mut self, batch: &Batch) -> Result<(), DeviceFluidError> {
-        if self.words[Word::Failed as usize] > 0 {
+    fn resolve_failures(&mut self, batch: &StepBatch) -> Result<(), DeviceFluidError> {
+        if self.words[ControlWord::Failed as usize] > 0 {
             return Err(self.find_exploded(batch)?.into());
         }
-        let overflow = std::mem::take(&mut self.words[Word::Overflow as usize]);
-        self.words[Word::OverflowNext as usize] = 0;
+        let overflow = std::mem::take(&mut self.words[ControlWord::Overflow as usize]);
+        self.words[ControlWord::OverflowNext as usize] = 0;
         if let (Some(lists), true) = (&mut self.lists, overflow > 0) {
             lists.grow(&self.device, self.stride, overflow)?;
         }
-        if std::mem::take(&mut self.words[Word::Widen as usize]) > 0 {
-            self.words[Word::WidenNext as usize] = 0;
+        if std::mem::take(&mut self.words[ControlWord::Widen as usize]) > 0 {
+            self.words[ControlWord::WidenNext as usize] = 0;
             self.widen_box(batch)?;
         }
         self.device.queue().write(&self.control, &self.words)?;
@@ -172,7 +174,7 @@ impl DeviceFluid {
     }
 
     /// Doubles an open box. Lists are built again.
-    pub(super) fn widen_box(&mut self, batch: &Batch) -> Result<(), DeviceError> {
+    pub(super) fn widen_box(&mut self, batch: &StepBatch) -> Result<(), DeviceError> {
         self.bounds = self.bounds.doubled();
         self.single = PairArithmetic::new(&self.settings.potential, &self.bounds);
         self.energies = EnergyArithmetic::new(&self.settings.potential, &self.bounds);
@@ -195,29 +197,30 @@ impl DeviceFluid {
                 lists.add_ghost_cells(&self.device)?;
             }
             self.lists = Some(lists);
-            self.words[Word::Rebuild as usize] = 1;
+            self.words[ControlWord::Rebuild as usize] = 1;
         }
         self.write_motion(batch)
     }
 
     /// Returns the error of the particle that would move too far.
-    fn find_exploded(&self, batch: &Batch) -> Result<Exploded, DeviceError> {
-        let user = u32::MAX - self.words[Word::Failed as usize];
+    fn find_exploded(&self, batch: &StepBatch) -> Result<Exploded, DeviceError> {
+        let user = u32::MAX - self.words[ControlWord::Failed as usize];
         let failure = self.failure(user, self.particles()?.velocity.get(user as usize), batch);
         // The step that failed was counted.
-        let done = self.words[Word::Step as usize].wrapping_sub(self.words[Word::Start as usize]) - 1;
+        let done =
+            self.words[ControlWord::Step as usize].wrapping_sub(self.words[ControlWord::Start as usize]) - 1;
         Ok(Exploded { step: batch.first + u64::from(done), ..failure.into() })
     }
 
     /// Describes the particle with this index of the user and velocity, which would move too far.
-    pub(super) fn failure(&self, user: u32, velocity: [f64; 3], batch: &Batch) -> Failure {
+    pub(super) fn failure(&self, user: u32, velocity: [f64; 3], batch: &StepBatch) -> MotionFailure {
         // As in `drift` of `step.cu`. NaN moves too far.
         let is_too_far = |axis: usize| {
             let step = velocity[axis] * drift_factor(&self.bounds, axis, self.drift_time(batch.dt));
             step.is_nan() || step.abs() >= self.drift_limit(axis)
         };
         let axis = (0..self.bounds.dimensions).find(|&axis| is_too_far(axis)).unwrap_or(0);
-        Failure { user, id: self.id[user as usize], axis, velocity: velocity[axis] }
+        MotionFailure { user, id: self.id[user as usize], axis, velocity: velocity[axis] }
     }
 
     /// Returns the time of one drift. Langevin dynamics has two drifts per step.
@@ -231,8 +234,8 @@ impl DeviceFluid {
     }
 
     /// Writes the numbers of `motion` in the order of `step.cu`.
-    fn write_motion(&self, batch: &Batch) -> Result<(), DeviceError> {
-        let Batch { dt, .. } = *batch;
+    fn write_motion(&self, batch: &StepBatch) -> Result<(), DeviceError> {
+        let StepBatch { dt, .. } = *batch;
         let (decay, share, kt) = match self.settings.ensemble {
             Ensemble::Nve => (1.0, 0.0, 0.0),
             Ensemble::Langevin { kt, friction, .. } => (libm::exp(-friction * dt), 0.0, kt),
@@ -256,7 +259,7 @@ impl DeviceFluid {
     }
 
     /// Writes the random numbers of stochastic rescaling, which do not depend on the state.
-    fn write_rescaling_numbers(&mut self, batch: &Batch) -> Result<(), DeviceError> {
+    fn write_rescaling_numbers(&mut self, batch: &StepBatch) -> Result<(), DeviceError> {
         let Ensemble::Rescaling { seed, .. } = self.settings.ensemble else { return Ok(()) };
         let freedom = self.degrees_of_freedom();
         let numbers: Vec<f64> = (batch.first..batch.first + u64::from(batch.steps))
@@ -272,7 +275,7 @@ impl DeviceFluid {
     }
 
     /// Queues one step.
-    pub(super) fn queue_step(&self, kind: StepKind, batch: &Batch) -> Result<(), DeviceError> {
+    pub(super) fn queue_step(&self, kind: StepKind, batch: &StepBatch) -> Result<(), DeviceError> {
         let mut args = self.step_arguments(batch);
         args[0] = (kind as i32).into();
         let blocks = self.blocks(self.strategy.lanes);
@@ -281,7 +284,7 @@ impl DeviceFluid {
 
     /// Returns the arguments of kernels that take steps. The first one is different for each kernel
     /// and set by the caller.
-    fn step_arguments<'a>(&'a self, batch: &Batch) -> Vec<Arg<'a>> {
+    fn step_arguments<'a>(&'a self, batch: &StepBatch) -> Vec<Arg<'a>> {
         let (counts, entries, capacity, half_skin2) = match &self.lists {
             Some(lists) => (&lists.counts, &lists.entries, lists.capacity, lists.half_skin2),
             // The kernel does not read them.

@@ -10,8 +10,8 @@ use orrery_model::simulation_box::{BoxSides, SimulationBox};
 use super::lists::Lists;
 use super::part::SlabKernels;
 use super::{
-    CONTROL_WORDS, DeviceFluid, DeviceFluidError, FluidStrategy, KERNELS, Kernels, MOTION_SLOTS,
-    MOTION_SPECIES_SLOTS, SUM_WORDS, Word,
+    CONTROL_WORDS, ControlWord, DeviceFluid, DeviceFluidError, FluidKernels, FluidStrategy, KERNELS,
+    MOTION_SLOTS, MOTION_SPECIES_SLOTS, SUM_WORDS,
 };
 use crate::arithmetic::{EnergyArithmetic, EnergyConstants, PairArithmetic, PairConstants};
 use crate::ensemble::Ensemble;
@@ -19,7 +19,7 @@ use crate::potential::Truncation;
 use crate::settings::FluidSettings;
 
 /// Place of particles among those of all ranks, and room for them.
-pub(super) struct Layout {
+pub(super) struct FluidLayout {
     /// User's index of each particle.
     pub order: Vec<u32>,
     /// Identifiers of the particles of all ranks, in the user's order.
@@ -43,7 +43,7 @@ impl DeviceFluid {
         let n = particles.len();
         Self::check_support(device, n, settings)?;
         let (order, id) = ((0..n as u32).collect(), particles.id.clone());
-        let layout = Layout { order, id, stride: n, has_ghosts: false };
+        let layout = FluidLayout { order, id, stride: n, has_ghosts: false };
         let mut fluid = Self::without_forces(device, particles, settings, strategy, layout)?;
         fluid.update_forces()?;
         Ok(fluid)
@@ -56,9 +56,9 @@ impl DeviceFluid {
         particles: &FluidParticles,
         settings: &FluidSettings,
         strategy: &FluidStrategy,
-        layout: Layout,
+        layout: FluidLayout,
     ) -> Result<Self, DeviceError> {
-        let Layout { order, id, stride, has_ghosts } = layout;
+        let FluidLayout { order, id, stride, has_ghosts } = layout;
         let (n, total, bounds) = (particles.len(), id.len(), particles.bounds);
         let strategy = match strategy.fits(device) {
             true => *strategy,
@@ -69,7 +69,7 @@ impl DeviceFluid {
         let energies = EnergyArithmetic::new(&settings.potential, &bounds);
         let uses_lists = settings.uses_lists(total, &bounds);
         let mut words = [0; CONTROL_WORDS];
-        words[Word::Rebuild as usize] = u32::from(uses_lists);
+        words[ControlWord::Rebuild as usize] = u32::from(uses_lists);
         let species: Vec<u32> = particles.species.iter().map(|&s| u32::from(s)).collect();
         let Vec3s { x, y, z } = &particles.velocity;
         let upper_of = |k: usize| {
@@ -80,7 +80,7 @@ impl DeviceFluid {
         let [px, py, pz] = &particles.position;
         let [ix, iy, iz] = &particles.image;
         let flags = [uses_lists, has_ghosts, single.has_wide_sums()];
-        let kernels = Kernels::new(device, settings, &bounds, &strategy, flags)?;
+        let kernels = FluidKernels::new(device, settings, &bounds, &strategy, flags)?;
         let blocks_per_sm = kernels.take_steps.blocks_per_sm(strategy.block_size);
         let noise_ids = match settings.ensemble {
             Ensemble::Langevin { .. } => device.upload(&id)?,
@@ -140,7 +140,7 @@ impl DeviceFluid {
         }
         // Numbers of particles and ghosts change a little with every build.
         let stride = needed + needed / 8 + 64;
-        let (side, step) = (self.side(), self.words[Word::Step as usize] as usize);
+        let (side, step) = (self.side(), self.words[ControlWord::Step as usize] as usize);
         self.position = self.wider_columns(&self.position, side, stride)?;
         self.image = self.wider_columns(&self.image, side, stride)?;
         self.velocity = self.wider_columns(&self.velocity, side, stride)?;
@@ -201,7 +201,7 @@ fn upload_sides<T: Element>(
     Ok([upload_side(device, x, stride)?, upload_side(device, y, stride)?, upload_side(device, z, stride)?])
 }
 
-impl Kernels {
+impl FluidKernels {
     fn new(
         device: &Device,
         settings: &FluidSettings,

@@ -11,7 +11,7 @@ mod strategy;
 mod tests;
 
 pub(super) use batch::MAX_BATCH;
-pub(super) use part::DevicePart;
+pub(super) use part::FluidDevicePart;
 pub use strategy::FluidStrategy;
 
 use orrery_cluster::{ClusterError, LinkError};
@@ -62,7 +62,7 @@ const KERNELS: KernelFile = unsafe {
 
 /// Words of `control`, as in `particles.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+enum ControlWord {
     Step = 0,
     Target = 1,
     Rebuild = 2,
@@ -152,7 +152,7 @@ pub enum UnsupportedFluid {
 /// Most particles: two sides of the state are indexed with 32 bits, and so are 32 threads of each.
 pub const MAX_PARTICLES: usize = 1 << 26;
 
-struct Kernels {
+struct FluidKernels {
     take_step: Kernel,
     take_force_step: Kernel,
     take_steps: Kernel,
@@ -180,7 +180,7 @@ pub struct DeviceFluid {
     stride: usize,
     /// Identifiers of the particles of all ranks, in the user's order.
     id: Vec<u64>,
-    kernels: Kernels,
+    kernels: FluidKernels,
     strategy: FluidStrategy,
     control: Buffer<u32>,
     position: [Buffer<u64>; 3],
@@ -288,7 +288,7 @@ impl DeviceFluid {
     }
 
     fn side(&self) -> usize {
-        self.words[Word::Side as usize] as usize
+        self.words[ControlWord::Side as usize] as usize
     }
 
     /// Returns the force of one integer unit, in the units of the case.
@@ -302,7 +302,7 @@ impl DeviceFluid {
 
     /// Returns the number of builds of the neighbour lists.
     pub fn rebuilds(&self) -> u64 {
-        self.words[Word::Rebuilds as usize].into()
+        self.words[ControlWord::Rebuilds as usize].into()
     }
 
     /// Returns the bytes of the buffers that depend on the number of particles.

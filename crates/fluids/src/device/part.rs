@@ -15,13 +15,13 @@ use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
 
-use super::batch::Batch;
-use super::create::Layout;
+use super::batch::StepBatch;
+use super::create::FluidLayout;
 use super::{DeviceFluid, FluidStrategy};
 use crate::host::Unpacked;
 use crate::settings::FluidSettings;
 use crate::slab::{
-    AxisBins, GhostBits, GhostCounts, ParticleRecord, SlabPart, Slabs, WORK_PER_PARTICLE, Window,
+    AxisBins, GhostBits, GhostCounts, ParticleRecord, SlabPart, SlabWindow, Slabs, WORK_PER_PARTICLE,
 };
 use crate::sums::MeasureSums;
 use crate::{DeviceFluidError, FluidMeasures};
@@ -65,10 +65,10 @@ impl SlabKernels {
 }
 
 /// Particles and ghosts on a device.
-pub(crate) struct DevicePart {
+pub(crate) struct FluidDevicePart {
     fluid: DeviceFluid,
     /// Steps that are being taken.
-    batch: Batch,
+    batch: StepBatch,
     /// Indices of particles that have left, in ascending order.
     holes: Vec<u32>,
     /// Particles that are ghosts of other ranks, in the order of the ranks.
@@ -94,13 +94,13 @@ pub(crate) struct DevicePart {
     allowed: fn(&Transport) -> AllowedPaths,
 }
 
-impl std::fmt::Debug for DevicePart {
+impl std::fmt::Debug for FluidDevicePart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DevicePart").field("fluid", &self.fluid).field("ghosts", &self.ghost_count).finish()
     }
 }
 
-impl DevicePart {
+impl FluidDevicePart {
     /// Copies particles to a device. `id` has the identifiers of the particles of all ranks in the
     /// user's order. The skin is the one of the strategy.
     pub(crate) fn new(
@@ -129,10 +129,10 @@ impl DevicePart {
             true => records.len() + records.len() / 4 + 64,
             false => id.len(),
         };
-        let layout = Layout { order, id, stride, has_ghosts: true };
+        let layout = FluidLayout { order, id, stride, has_ghosts: true };
         Ok(Self {
             fluid: DeviceFluid::without_forces(device, &particles, settings, strategy, layout)?,
-            batch: Batch { dt: 0.0, first: 0, steps: 0 },
+            batch: StepBatch { dt: 0.0, first: 0, steps: 0 },
             holes: Vec::new(),
             sent: device.zeros(0)?,
             sent_count: 0,
@@ -184,7 +184,7 @@ impl DevicePart {
     }
 }
 
-impl SlabPart for DevicePart {
+impl SlabPart for FluidDevicePart {
     fn connect(&mut self, transport: &Transport) -> Result<(), DeviceFluidError> {
         Ok(self.connect_links(transport)?)
     }
@@ -244,7 +244,7 @@ impl SlabPart for DevicePart {
     fn take_outside(
         &mut self,
         axis: usize,
-        slab: Option<Window>,
+        slab: Option<SlabWindow>,
     ) -> Result<Vec<ParticleRecord>, DeviceFluidError> {
         Ok(self.take_particles_outside(axis, slab)?)
     }
@@ -261,7 +261,7 @@ impl SlabPart for DevicePart {
         &mut self,
         transport: &Transport,
         axis: usize,
-        windows: &[Option<Window>],
+        windows: &[Option<SlabWindow>],
     ) -> Result<GhostCounts, DeviceFluidError> {
         self.renew(transport, axis, windows)
     }

@@ -20,7 +20,7 @@ const CHUNK: usize = 1024;
 
 /// An operation on velocities and positions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Motion {
+pub(crate) enum FluidMotion {
     /// v ← v + dt f / m.
     Kick(f64),
     /// x ← x + dt v.
@@ -54,7 +54,7 @@ struct Chunk<'a> {
 
 /// A particle that would move too far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Failure {
+pub(crate) struct MotionFailure {
     /// User's index.
     pub user: u32,
     /// Identifier.
@@ -65,8 +65,8 @@ pub(crate) struct Failure {
     pub velocity: f64,
 }
 
-impl From<Failure> for Exploded {
-    fn from(Failure { id, axis, velocity, .. }: Failure) -> Self {
+impl From<MotionFailure> for Exploded {
+    fn from(MotionFailure { id, axis, velocity, .. }: MotionFailure) -> Self {
         Self { id, velocity, axis, step: 0 }
     }
 }
@@ -103,13 +103,13 @@ struct Pass<'a> {
 impl HostFluid {
     /// Applies operations to all particles, in this order. Fails if a particle moves by more than
     /// the largest step. The error names the first such particle in the user's order, and step 0.
-    pub(crate) fn apply(&mut self, motions: &[Motion]) -> Result<(), Exploded> {
+    pub(crate) fn apply(&mut self, motions: &[FluidMotion]) -> Result<(), Exploded> {
         self.move_particles(motions).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Applies operations to all particles, in this order. Returns the first particle in the user's
     /// order that moves by more than the largest step. It stays where it is.
-    pub(crate) fn move_particles(&mut self, motions: &[Motion]) -> Option<Failure> {
+    pub(crate) fn move_particles(&mut self, motions: &[FluidMotion]) -> Option<MotionFailure> {
         let prepared: Vec<PreparedMotion> = motions.iter().map(|motion| self.prepare(*motion)).collect();
         let largest = self.settings.largest_move(&self.bounds);
         let skin = 0.5 * self.settings.skin / self.settings.potential.length_unit();
@@ -154,7 +154,7 @@ impl HostFluid {
             .map(|chunk| dispatch(set, ChunkMotion { chunk, pass: &pass }))
             .reduce(Outcome::default, Outcome::and);
         self.must_rebuild |= outcome.must_rebuild;
-        outcome.failed.map(|(user, axis, index)| Failure {
+        outcome.failed.map(|(user, axis, index)| MotionFailure {
             user,
             id: self.id[index],
             axis,
@@ -162,21 +162,21 @@ impl HostFluid {
         })
     }
 
-    fn prepare(&self, motion: Motion) -> PreparedMotion {
+    fn prepare(&self, motion: FluidMotion) -> PreparedMotion {
         let mass = &self.settings.mass;
         match motion {
-            Motion::Kick(dt) => {
+            FluidMotion::Kick(dt) => {
                 let unit = self.force_unit();
                 PreparedMotion::Kick(mass.iter().map(|mass| dt * unit / mass).collect())
             }
-            Motion::Drift(dt) => {
+            FluidMotion::Drift(dt) => {
                 PreparedMotion::Drift(self.bounds.lengths.map(|length| dt / length * 2f64.powi(64)))
             }
-            Motion::Friction { decay, kt, seed, step } => {
+            FluidMotion::Friction { decay, kt, seed, step } => {
                 let width = mass.iter().map(|mass| ((1.0 - decay * decay) * kt / mass).sqrt()).collect();
                 PreparedMotion::Friction { decay, width, seed, step }
             }
-            Motion::Scale(factor) => PreparedMotion::Scale(factor),
+            FluidMotion::Scale(factor) => PreparedMotion::Scale(factor),
         }
     }
 

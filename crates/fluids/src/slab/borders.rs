@@ -67,14 +67,14 @@ impl Region {
 
 /// Consecutive fractions along an axis. They may continue at the other end of the box.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Window {
+pub(crate) struct SlabWindow {
     /// First fraction, in 32 bits.
     pub low: u32,
     /// Number of fractions, up to 2³².
     pub span: u64,
 }
 
-impl Window {
+impl SlabWindow {
     /// All fractions.
     pub(super) const WHOLE: Self = Self { low: 0, span: FRACTIONS };
 
@@ -125,9 +125,9 @@ impl Slabs {
     }
 
     /// Returns the slab of a rank, `None` if it is empty.
-    pub(super) fn slab(&self, rank: usize) -> Option<Window> {
+    pub(super) fn slab(&self, rank: usize) -> Option<SlabWindow> {
         let (start, end) = (self.borders[rank], self.borders[rank + 1]);
-        (start < end).then(|| Window { low: start as u32, span: end - start })
+        (start < end).then(|| SlabWindow { low: start as u32, span: end - start })
     }
 
     /// Returns the rank whose slab contains a fraction along the axis.
@@ -136,22 +136,22 @@ impl Slabs {
     }
 
     /// Returns the window of a rank, `None` if its slab is empty.
-    pub(super) fn window(&self, rank: usize) -> Option<Window> {
+    pub(super) fn window(&self, rank: usize) -> Option<SlabWindow> {
         let slab = self.slab(rank)?;
-        let region = Window { low: self.region.low[self.axis], span: self.region.span[self.axis] };
+        let region = SlabWindow { low: self.region.low[self.axis], span: self.region.span[self.axis] };
         if !self.is_periodic {
             let (start, end) = (u64::from(region.low), u64::from(region.low) + region.span);
             let first = u64::from(slab.low).saturating_sub(self.reach).max(start);
             let last = (u64::from(slab.low) + slab.span + self.reach).min(end);
-            return Some(Window { low: first as u32, span: last - first });
+            return Some(SlabWindow { low: first as u32, span: last - first });
         }
         let span = slab.span + 2 * self.reach;
         let low = u64::from(slab.low).wrapping_sub(self.reach) as u32;
-        Some(if span < FRACTIONS { Window { low, span } } else { region })
+        Some(if span < FRACTIONS { SlabWindow { low, span } } else { region })
     }
 
     /// Returns the window of each other rank, `None` if it contains nothing of the slab of `rank`.
-    pub(super) fn windows_over(&self, rank: usize) -> Vec<Option<Window>> {
+    pub(super) fn windows_over(&self, rank: usize) -> Vec<Option<SlabWindow>> {
         let window_over = |other: usize| match (self.slab(rank), self.window(other)) {
             (Some(slab), Some(window)) if other != rank => {
                 (window.contains(slab.low) || slab.contains(window.low)).then_some(window)
@@ -224,7 +224,7 @@ mod tests {
     fn windows_of_a_periodic_box_continue_at_its_other_end() {
         let slabs = slabs(vec![0, 1000, 1000, 2000, FRACTIONS], 100, true);
         let first = slabs.window(0).unwrap();
-        assert_eq!(first, Window { low: 0u32.wrapping_sub(100), span: 1200 });
+        assert_eq!(first, SlabWindow { low: 0u32.wrapping_sub(100), span: 1200 });
         for (fraction, expected) in
             [(0, true), (1099, true), (1100, false), (u32::MAX - 99, true), (u32::MAX - 100, false)]
         {
@@ -240,16 +240,16 @@ mod tests {
         assert_eq!(found[3], [true, false, true, false]);
         // The last slab and a part of its neighbours.
         let last = slabs.window(3).unwrap();
-        assert_eq!(last, Window { low: 1900, span: FRACTIONS - 1800 });
+        assert_eq!(last, SlabWindow { low: 1900, span: FRACTIONS - 1800 });
         assert!(last.contains(1900) && last.contains(99) && !last.contains(100) && !last.contains(1899));
     }
 
     #[test]
     fn a_window_is_at_most_the_whole_box() {
         let periodic = slabs(vec![0, 1 << 31, FRACTIONS], 1 << 30, true);
-        assert_eq!(periodic.window(1), Some(Window { low: 0, span: FRACTIONS }));
+        assert_eq!(periodic.window(1), Some(SlabWindow { low: 0, span: FRACTIONS }));
         let open = slabs(vec![1 << 30, 1 << 31, 3 << 30], 1 << 31, false);
-        assert_eq!(open.window(0), Some(Window { low: 1 << 30, span: 1 << 31 }));
+        assert_eq!(open.window(0), Some(SlabWindow { low: 1 << 30, span: 1 << 31 }));
     }
 
     /// Windows of an open box do not reach around it.
@@ -257,9 +257,9 @@ mod tests {
     fn windows_of_an_open_box_end_with_its_particles() {
         let slabs = slabs(vec![5000, 6000, 7000, 8000], 300, false);
         let windows = [0, 1, 2].map(|rank| slabs.window(rank).unwrap());
-        assert_eq!(windows[0], Window { low: 5000, span: 1300 });
-        assert_eq!(windows[1], Window { low: 5700, span: 1600 });
-        assert_eq!(windows[2], Window { low: 6700, span: 1300 });
+        assert_eq!(windows[0], SlabWindow { low: 5000, span: 1300 });
+        assert_eq!(windows[1], SlabWindow { low: 5700, span: 1600 });
+        assert_eq!(windows[2], SlabWindow { low: 6700, span: 1300 });
         assert_eq!(slabs.windows_over(2), [None, Some(windows[1]), None]);
         assert_eq!(slabs.windows_over(1), [Some(windows[0]), None, Some(windows[2])]);
     }

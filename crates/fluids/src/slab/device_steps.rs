@@ -3,10 +3,10 @@
 
 use super::{MotionReport, SlabFluid, SlabPart};
 use crate::DeviceFluidError;
-use crate::device::{DevicePart, MAX_BATCH};
+use crate::device::{FluidDevicePart, MAX_BATCH};
 use crate::ensemble::{Ensemble, rescaling_factor};
 
-impl SlabFluid<DevicePart> {
+impl SlabFluid<FluidDevicePart> {
     /// Takes `steps` steps of length `dt`. `first` is the number of steps before. All ranks return
     /// the same error if a particle moves too far.
     pub(crate) fn advance(&mut self, dt: f64, first: u64, steps: u64) -> Result<(), DeviceFluidError> {

@@ -5,13 +5,13 @@ use orrery_model::Vec3s;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
 
-use super::borders::{AxisBins, Slabs, Window};
+use super::borders::{AxisBins, SlabWindow, Slabs};
 use super::ghosts::{GhostBits, GhostCounts};
 use super::lists::exchange_lists;
 use super::part::{GhostRecord, ParticleRecord, SlabPart};
 use super::report::MotionReport;
 use crate::cells::{CellGrid, sort_by_cell};
-use crate::host::{HostFluid, Motion};
+use crate::host::{FluidMotion, HostFluid};
 use crate::settings::FluidSettings;
 use crate::sums::{MeasureSums, WideSum};
 use crate::{DeviceFluidError, FluidMeasures};
@@ -46,9 +46,9 @@ impl HostPart {
     }
 
     /// Applies operations to the particles, in this order. Returns the result of drifts.
-    pub(super) fn move_particles(&mut self, motions: &[Motion]) -> Option<MotionReport> {
+    pub(super) fn move_particles(&mut self, motions: &[FluidMotion]) -> Option<MotionReport> {
         let failure = self.fluid.move_particles(motions);
-        let has_drift = motions.iter().any(|motion| matches!(motion, Motion::Drift(_)));
+        let has_drift = motions.iter().any(|motion| matches!(motion, FluidMotion::Drift(_)));
         has_drift.then(|| MotionReport {
             must_rebuild: self.fluid.take_must_rebuild(),
             must_widen: self.fluid.has_left_middle(),
@@ -72,7 +72,7 @@ impl HostPart {
     }
 
     /// Returns the indices of the particles in a window.
-    fn particles_in(&self, axis: usize, window: Window) -> Vec<u32> {
+    fn particles_in(&self, axis: usize, window: SlabWindow) -> Vec<u32> {
         let is_inside = |&k: &u32| window.contains(self.fraction(axis, k as usize));
         (0..self.fluid.len() as u32).filter(is_inside).collect()
     }
@@ -171,7 +171,7 @@ impl SlabPart for HostPart {
     fn take_outside(
         &mut self,
         axis: usize,
-        slab: Option<Window>,
+        slab: Option<SlabWindow>,
     ) -> Result<Vec<ParticleRecord>, DeviceFluidError> {
         self.fluid.remove_ghosts();
         let is_inside = |k: usize| slab.is_some_and(|slab| slab.contains(self.fraction(axis, k)));
@@ -198,7 +198,7 @@ impl SlabPart for HostPart {
         &mut self,
         transport: &Transport,
         axis: usize,
-        windows: &[Option<Window>],
+        windows: &[Option<SlabWindow>],
     ) -> Result<GhostCounts, DeviceFluidError> {
         self.sent.clear();
         let mut outgoing: Vec<Vec<GhostRecord>> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::{HostPart, SlabFluid, SlabPart};
 use crate::DeviceFluidError;
-use crate::host::Motion;
+use crate::host::FluidMotion;
 use crate::settings::FluidSettings;
 use crate::steps::{Stepping, take_step};
 
@@ -30,7 +30,7 @@ impl Stepping for SlabFluid<HostPart> {
         self.degrees_of_freedom()
     }
 
-    fn apply(&mut self, motions: &[Motion]) -> Result<(), DeviceFluidError> {
+    fn apply(&mut self, motions: &[FluidMotion]) -> Result<(), DeviceFluidError> {
         // Only a drift may fail or invalidate lists.
         self.part.move_particles(motions).map_or(Ok(()), |report| self.agree(report))
     }

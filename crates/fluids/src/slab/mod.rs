@@ -31,7 +31,7 @@ use super::host::{packed_particles, unpacked_particles};
 use super::settings::PairPrecision;
 use super::sums::{MeasureSums, SumWords, WideSum};
 use super::{DeviceFluidError, Exploded, FluidMeasures};
-pub(super) use borders::{AxisBins, Slabs, Window};
+pub(super) use borders::{AxisBins, SlabWindow, Slabs};
 pub(super) use ghosts::{GhostBits, GhostCounts};
 pub(super) use host_part::HostPart;
 use lists::exchange_lists;
@@ -90,7 +90,7 @@ impl<P: SlabPart> SlabFluid<P> {
         slab.part.connect(transport)?;
         slab.must_widen = slab.is_outside_middle()?;
         if !slab.part.uses_lists() {
-            let is_other = |rank: usize| (rank != transport.rank()).then_some(Window::WHOLE);
+            let is_other = |rank: usize| (rank != transport.rank()).then_some(SlabWindow::WHOLE);
             let windows: Vec<_> = (0..transport.size()).map(is_other).collect();
             slab.counts = slab.part.renew_ghosts(transport, 0, &windows)?;
         }

@@ -3,7 +3,7 @@
 use orrery_cluster::Transport;
 use orrery_model::simulation_box::SimulationBox;
 
-use super::borders::{AxisBins, Slabs, Window};
+use super::borders::{AxisBins, SlabWindow, Slabs};
 use super::ghosts::{GhostBits, GhostCounts};
 use crate::settings::FluidSettings;
 use crate::sums::MeasureSums;
@@ -58,7 +58,7 @@ pub(crate) trait SlabPart: Sized {
     fn take_outside(
         &mut self,
         axis: usize,
-        slab: Option<Window>,
+        slab: Option<SlabWindow>,
     ) -> Result<Vec<ParticleRecord>, DeviceFluidError>;
 
     /// Adds particles.
@@ -74,7 +74,7 @@ pub(crate) trait SlabPart: Sized {
         &mut self,
         transport: &Transport,
         axis: usize,
-        windows: &[Option<Window>],
+        windows: &[Option<SlabWindow>],
     ) -> Result<GhostCounts, DeviceFluidError>;
 
     /// Moves the ghosts to the positions on their ranks. All ranks must call it.

@@ -1,6 +1,6 @@
 //! Result of moving particles, which all ranks must agree on.
 
-use crate::host::Failure;
+use crate::host::MotionFailure;
 
 /// Result of a motion on one rank, or on all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -10,7 +10,7 @@ pub(crate) struct MotionReport {
     /// True if a particle is outside the middle half of an open box.
     pub must_widen: bool,
     /// First particle in the user's order that would move too far.
-    pub failure: Option<Failure>,
+    pub failure: Option<MotionFailure>,
 }
 
 /// A report as a message: flags, user's index of the failure or [`NO_FAILURE`], its identifier,
@@ -26,7 +26,7 @@ impl MotionReport {
         let flags = u64::from(self.must_rebuild) | u64::from(self.must_widen) << 1;
         match self.failure {
             None => [flags, NO_FAILURE, 0, 0, 0],
-            Some(Failure { user, id, axis, velocity }) => {
+            Some(MotionFailure { user, id, axis, velocity }) => {
                 [flags, user.into(), id, axis as u64, velocity.to_bits()]
             }
         }
@@ -34,7 +34,7 @@ impl MotionReport {
 
     /// Returns the report of a message.
     pub(super) fn from_words([flags, user, id, axis, velocity]: ReportWords) -> Self {
-        let failure = (user != NO_FAILURE).then(|| Failure {
+        let failure = (user != NO_FAILURE).then(|| MotionFailure {
             user: user as u32,
             id,
             axis: axis as usize,
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn reports_name_the_first_failure() {
-        let failure = |user: u32| Failure { user, id: 70 + u64::from(user), axis: 2, velocity: f64::NAN };
+        let failure =
+            |user: u32| MotionFailure { user, id: 70 + u64::from(user), axis: 2, velocity: f64::NAN };
         let report = |must_rebuild: bool, user: Option<u32>| MotionReport {
             must_rebuild,
             must_widen: !must_rebuild,
@@ -69,7 +70,7 @@ mod tests {
         let words = reports.map(MotionReport::to_words).into_iter().reduce(MotionReport::combined);
         let all = MotionReport::from_words(words.unwrap());
         assert!(all.must_rebuild && all.must_widen);
-        let Failure { user, id, axis, velocity } = all.failure.unwrap();
+        let MotionFailure { user, id, axis, velocity } = all.failure.unwrap();
         assert!((user, id, axis) == (4, 74, 2) && velocity.is_nan());
         let words = reports[0].to_words();
         assert_eq!(MotionReport::from_words(MotionReport::combined(words, words)), reports[0]);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use hdf5_pure::{AttrValue, File, Group};
 use orrery_model::Units;
-use orrery_model::units::Scale;
+use orrery_model::units::UnitScale;
 
 use super::read::library_fault;
 use super::source::Meter;
@@ -245,7 +245,7 @@ fn first_number(value: &AttrValue) -> Option<f64> {
 /// Returns units of the given sizes. They become a named system if they agree with it to the usual
 /// digits: six for lengths and times, three for the solar mass.
 fn from_cgs(length_cm: f64, mass_g: f64, time_s: f64) -> Result<Units, Fault> {
-    let scale = Scale { length: length_cm / 1e2, mass: mass_g / 1e3, time: time_s };
+    let scale = UnitScale { length: length_cm / 1e2, mass: mass_g / 1e3, time: time_s };
     if ![scale.length, scale.mass, scale.time].iter().all(|v| v.is_finite() && *v > 0.0) {
         let got = format!("{length_cm:e} cm, {mass_g:e} g and {time_s:e} s");
         return Err(Fault::malformed("units", got, "finite numbers > 0"));

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use hdf5_pure::{AttrValue, Error, FileBuilder};
-use orrery_model::units::Scale;
+use orrery_model::units::UnitScale;
 use orrery_model::{Species, Units, Vec3s};
 
 use super::{UNIT_LENGTH, UNIT_MASS, UNIT_SYSTEM, UNIT_VELOCITY};
@@ -84,12 +84,12 @@ fn add_header(
 }
 
 /// Returns the scale of the units for other programs: 1 cm, 1 g and 1 s for units without a scale.
-fn cgs_scale(units: Units) -> Scale {
-    units.scale().unwrap_or(Scale { length: 1e-2, mass: 1e-3, time: 1.0 })
+fn cgs_scale(units: Units) -> UnitScale {
+    units.scale().unwrap_or(UnitScale { length: 1e-2, mass: 1e-3, time: 1.0 })
 }
 
 fn add_units(builder: &mut FileBuilder, units: Units) {
-    let Scale { length, mass, time } = cgs_scale(units);
+    let UnitScale { length, mass, time } = cgs_scale(units);
     let mut group = builder.create_group("Units");
     group.set_attr(UNIT_LENGTH, AttrValue::F64(length * 1e2));
     group.set_attr(UNIT_MASS, AttrValue::F64(mass * 1e3));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orrery_formats::{IoError, Limits, Snapshot};
-use orrery_model::units::Scale;
+use orrery_model::units::UnitScale;
 use orrery_model::{Particle, Particles, Species, Units};
 
 /// Extensions of the formats that can be written.
@@ -30,7 +30,7 @@ pub fn mixed_snapshot() -> Snapshot {
         particles,
         time: 0.1 + 0.2,
         step: u64::MAX / 3,
-        units: Units::Custom(Scale { length: 1.0 / 3.0, mass: 1e40 / 7.0, time: 3.1e7 / 9.0 }),
+        units: Units::Custom(UnitScale { length: 1.0 / 3.0, mass: 1e40 / 7.0, time: 3.1e7 / 9.0 }),
         provenance: provenance.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
     }
 }

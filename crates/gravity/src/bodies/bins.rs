@@ -7,7 +7,7 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, 
 use orrery_model::analysis::bins::{HIDDEN, NEIGHBOURS, POSITION_BITS, STEPS_PER_LEVEL, step_thresholds};
 use orrery_model::analysis::{BinnedBodies, Bins, Projection};
 
-use super::device::{Vectors, lock_mutex};
+use super::device::{BodyVectors, lock_mutex};
 
 /// Threads per block.
 const BLOCK_SIZE: u32 = 128;
@@ -51,14 +51,14 @@ impl Drop for PendingBins {
     }
 }
 
-pub(super) struct Kernels {
+pub(super) struct BinKernels {
     clear_bins: Kernel,
     project_bodies: Kernel,
     coarsen_counts: Kernel,
     deposit_mass: Kernel,
 }
 
-impl Kernels {
+impl BinKernels {
     pub(super) fn new(device: &Device) -> Result<Self, DeviceError> {
         let definitions = [
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
@@ -80,7 +80,7 @@ impl Kernels {
 /// Bins the bodies of one picture after another. All pictures have the same size.
 pub(super) struct DeviceBinner {
     device: Device,
-    kernels: Kernels,
+    kernels: BinKernels,
     bodies: Arc<BinnedBodies>,
     layers: usize,
     size: [u32; 2],
@@ -109,7 +109,7 @@ impl DeviceBinner {
         let (n, pixels) = (bodies.layer.len(), projection.pyramid_pixels() * layers);
         Ok(Self {
             device: device.clone(),
-            kernels: Kernels::new(device)?,
+            kernels: BinKernels::new(device)?,
             bodies: bodies.clone(),
             layers,
             size: [projection.width, projection.height],
@@ -133,7 +133,7 @@ impl DeviceBinner {
     /// Queues the bins of bodies at `position` and their copy to the host.
     pub(super) fn queue_bins(
         &self,
-        position: &Vectors,
+        position: &BodyVectors,
         projection: &Projection,
     ) -> Result<PendingBins, DeviceError> {
         self.clear_bins()?;
@@ -160,7 +160,7 @@ impl DeviceBinner {
         self.device.queue().launch(&self.kernels.clear_bins, blocks, BLOCK_SIZE, &args)
     }
 
-    fn project_bodies(&self, [x, y, z]: &Vectors, projection: &Projection) -> Result<(), DeviceError> {
+    fn project_bodies(&self, [x, y, z]: &BodyVectors, projection: &Projection) -> Result<(), DeviceError> {
         let &Projection { centre, right, up, pixel_size, width, height } = projection;
         let bodies = self.layer.len() as u32;
         let mut args: Vec<Arg> = vec![bodies.into(), x.into(), y.into(), z.into(), (&self.layer).into()];

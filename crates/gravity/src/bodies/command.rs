@@ -5,19 +5,19 @@ use orrery_device::Device;
 use orrery_model::{Particles, Species, Vec3s};
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceSetup, Field, Stamp, Term};
+use super::{BodyField, CheckStamp, DeviceSetup, Term};
 use crate::settings::GravitySettings;
 use crate::solver::device::DeviceStrategy;
 
 /// Message to the followers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Command {
+pub(super) enum BodiesCommand {
     /// Repeat an operation on bodies with this number.
     Repeat {
         /// Number of the bodies.
         bodies: u64,
         /// The operation.
-        operation: Operation,
+        operation: BodiesOperation,
     },
     /// There are no more commands.
     End,
@@ -25,7 +25,7 @@ pub(super) enum Command {
 
 /// Operation on bodies that every rank executes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Operation {
+pub(super) enum BodiesOperation {
     /// Create bodies on the host. Their columns follow.
     Restore {
         settings: GravitySettings,
@@ -65,7 +65,7 @@ pub(super) enum Operation {
     UpdateForcesAndJerks,
     MarkStart,
     SetFromStart {
-        field: Field,
+        field: BodyField,
         terms: Vec<(Bits, Term)>,
     },
     /// Replace positions and velocities, which follow.
@@ -78,7 +78,7 @@ pub(super) enum Operation {
     },
 }
 
-impl Operation {
+impl BodiesOperation {
     /// Returns whether the operation computes forces.
     pub fn evaluates(&self) -> bool {
         matches!(
@@ -104,8 +104,8 @@ impl From<Bits> for f64 {
     }
 }
 
-impl From<Stamp> for Operation {
-    fn from(Stamp { step, time }: Stamp) -> Self {
+impl From<CheckStamp> for BodiesOperation {
+    fn from(CheckStamp { step, time }: CheckStamp) -> Self {
         Self::CheckStep { step, time: time.into() }
     }
 }
@@ -186,18 +186,19 @@ mod tests {
     #[test]
     fn numbers_in_commands_keep_their_bits() {
         for number in [0.1 + 0.2, -0.0, f64::MIN_POSITIVE, f64::INFINITY, f64::NAN] {
-            let operation = Operation::SetFromStart {
-                field: Field::Velocity,
+            let operation = BodiesOperation::SetFromStart {
+                field: BodyField::Velocity,
                 terms: vec![
-                    (number.into(), Term::Start(Field::Jerk)),
-                    (2.0.into(), Term::Now(Field::Position)),
+                    (number.into(), Term::Start(BodyField::Jerk)),
+                    (2.0.into(), Term::Now(BodyField::Position)),
                 ],
             };
-            let command = Command::Repeat { bodies: 7, operation };
+            let command = BodiesCommand::Repeat { bodies: 7, operation };
             let text = serde_json::to_vec(&command).unwrap();
-            let read: Command = serde_json::from_slice(&text).unwrap();
+            let read: BodiesCommand = serde_json::from_slice(&text).unwrap();
             assert_eq!(read, command);
-            let Command::Repeat { operation: Operation::SetFromStart { terms, .. }, .. } = read else {
+            let BodiesCommand::Repeat { operation: BodiesOperation::SetFromStart { terms, .. }, .. } = read
+            else {
                 panic!("another command");
             };
             assert_eq!(f64::from(terms[0].0).to_bits(), number.to_bits());

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use orrery_model::{Particles, Vec3s};
 
-use super::command::{DeviceCommand, Operation};
+use super::command::{BodiesOperation, DeviceCommand};
 use super::device::DeviceBodies;
 use super::host::HostBodies;
 use super::team::Replicas;
-use super::{Bodies, BodiesError, DeviceSetup, State};
+use super::{Bodies, BodiesError, BodiesState, DeviceSetup};
 use crate::settings::GravitySettings;
 use crate::share::{Evaluation, TargetShare};
 
@@ -45,7 +45,7 @@ impl Bodies {
     }
 
     fn from_host(host: HostBodies, settings: &GravitySettings) -> Self {
-        let (state, share) = (State::Host(Box::new(host)), Arc::default());
+        let (state, share) = (BodiesState::Host(Box::new(host)), Arc::default());
         Self { settings: *settings, state, share, replicas: None }
     }
 
@@ -53,13 +53,13 @@ impl Bodies {
     /// `setup`.
     pub(super) fn start(&mut self, setup: Option<&DeviceSetup>) -> Result<(), BodiesError> {
         let setup = setup.filter(|_| !self.is_empty());
-        self.repeat(|| Operation::Start { device: setup.map(DeviceCommand::new) })?;
+        self.repeat(|| BodiesOperation::Start { device: setup.map(DeviceCommand::new) })?;
         if let Some(setup) = setup {
             self.upload_to(setup)?;
         }
         match &mut self.state {
-            State::Host(host) => Ok(host.update_forces(&self.settings, true, &self.share)?),
-            State::Device(device) => {
+            BodiesState::Host(host) => Ok(host.update_forces(&self.settings, true, &self.share)?),
+            BodiesState::Device(device) => {
                 device.update_forces(&self.settings, true)?;
                 device.prepare_energies(&self.settings)
             }
@@ -90,32 +90,32 @@ impl Bodies {
         if self.is_empty() || self.device().is_some() {
             return Ok(());
         }
-        self.repeat(|| Operation::MoveTo { device: DeviceCommand::new(setup) })?;
+        self.repeat(|| BodiesOperation::MoveTo { device: DeviceCommand::new(setup) })?;
         self.upload_to(setup)?;
         match &self.state {
-            State::Host(_) => Ok(()),
-            State::Device(device) => device.prepare_energies(&self.settings),
+            BodiesState::Host(_) => Ok(()),
+            BodiesState::Device(device) => device.prepare_energies(&self.settings),
         }
     }
 
     /// Replaces bodies on the host by bodies on a device. All ranks of a team must do this.
     fn upload_to(&mut self, setup: &DeviceSetup) -> Result<(), BodiesError> {
-        let State::Host(host) = &mut self.state else { return Ok(()) };
+        let BodiesState::Host(host) = &mut self.state else { return Ok(()) };
         let particles = std::mem::take(&mut host.particles);
         let device = DeviceBodies::new(particles, &host.acceleration, host.jerk.as_ref(), setup, &self.share);
         // The followers must not wait for the first evaluation of a rank that fails here.
         let evaluation = self.share.of(Evaluation::Forces);
         let device = device.map_err(|error| evaluation.fail(BodiesError::from(error)))?;
         evaluation.agree(Ok::<_, BodiesError>(0.0))?;
-        self.state = State::Device(Box::new(device));
+        self.state = BodiesState::Device(Box::new(device));
         Ok(())
     }
 
     /// Copies the bodies, on the same device.
     pub fn try_clone(&self) -> Result<Self, BodiesError> {
         let state = match &self.state {
-            State::Host(host) => State::Host(host.clone()),
-            State::Device(device) => State::Device(Box::new(device.try_clone()?)),
+            BodiesState::Host(host) => BodiesState::Host(host.clone()),
+            BodiesState::Device(device) => BodiesState::Device(Box::new(device.try_clone()?)),
         };
         let replicas = self.replicas.as_ref().map(Replicas::copy).transpose()?;
         Ok(Self { settings: self.settings, state, share: Arc::clone(&self.share), replicas })

@@ -14,7 +14,7 @@ use super::bins::{DeviceBinner, PendingBins};
 use super::device_setup::{DeviceSetup, Solvers};
 use super::force_timer::ForceTimer;
 use super::measure::{MAX_BLOCK_RESULTS, ReadCache};
-use super::{BodiesError, Field, Stamp, Term};
+use super::{BodiesError, BodyField, CheckStamp, Term};
 use crate::settings::GravitySettings;
 use crate::share::{Evaluation, TargetShare};
 use crate::solver::device::{DeviceStrategy, ForceRequest};
@@ -24,14 +24,14 @@ use crate::solver::direct::device::{Columns, JerkRequest};
 pub(super) const BLOCK_SIZE: u32 = 128;
 
 /// One vector per body, stored as one column per component.
-pub(super) type Vectors = [Buffer<f64>; 3];
+pub(super) type BodyVectors = [Buffer<f64>; 3];
 
 // SAFETY: each kernel accesses the first `body_count` elements of its columns and one row of block
 // results per quantity. The launches here and in `measure` pass columns of that length and rows
 // with one element per block.
 const BODIES: KernelFile = unsafe { KernelFile::new("bodies.cu", include_str!("bodies.cu")) };
 
-pub(super) struct Kernels {
+pub(super) struct BodiesKernels {
     kick: Kernel,
     drift: Kernel,
     kick_and_drift: Kernel,
@@ -52,7 +52,7 @@ fn checks_per_copy(n: usize) -> u32 {
     ((1u64 << 32) / (n as u64).saturating_mul(n as u64).max(1)).clamp(1, 16) as u32
 }
 
-impl Kernels {
+impl BodiesKernels {
     fn new(device: &Device) -> Result<Self, DeviceError> {
         let definitions = [("BLOCK_SIZE", BLOCK_SIZE.to_string())];
         let module = device.build(&BODIES, &definitions, Math::Precise)?;
@@ -74,21 +74,21 @@ pub struct DeviceBodies {
     pub(super) setup: DeviceSetup,
     /// Ranks that share force evaluations.
     pub(super) share: Arc<TargetShare>,
-    pub(super) kernels: Arc<Kernels>,
+    pub(super) kernels: Arc<BodiesKernels>,
     solvers: Arc<Mutex<Solvers>>,
     /// Masses, ids and species, which do not change. Positions and velocities are empty.
     pub(super) constants: Arc<Particles>,
     pub(super) mass: Arc<Buffer<f64>>,
-    pub(super) position: Vectors,
-    pub(super) velocity: Vectors,
-    pub(super) acceleration: Vectors,
-    pub(super) jerk: Option<Vectors>,
-    /// Fields at the start of the step ([`Term::Start`]), indexed by [`Field`].
-    start: Option<[Vectors; 4]>,
+    pub(super) position: BodyVectors,
+    pub(super) velocity: BodyVectors,
+    pub(super) acceleration: BodyVectors,
+    pub(super) jerk: Option<BodyVectors>,
+    /// Fields at the start of the step ([`Term::Start`]), indexed by [`BodyField`].
+    start: Option<[BodyVectors; 4]>,
     /// Number of the first check that found a non-finite value, 0 if none did. While it is not 0,
     /// the kernels do not move the bodies.
     pub(super) failed_check: Buffer<u32>,
-    pub(super) watch: Mutex<NanWatch<Stamp>>,
+    pub(super) watch: Mutex<NanWatch<CheckStamp>>,
     force_timer: Mutex<ForceTimer>,
     /// Memory for the results of sums. Copies of the bodies share it, because they use one queue
     /// and read the results before the next sum.
@@ -117,30 +117,30 @@ pub(super) fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn columns(vectors: &Vectors) -> Columns<'_> {
+pub(super) fn columns(vectors: &BodyVectors) -> Columns<'_> {
     let [x, y, z] = vectors;
     Columns { x, y, z }
 }
 
-pub(super) fn upload(device: &Device, Vec3s { x, y, z }: &Vec3s) -> Result<Vectors, DeviceError> {
+pub(super) fn upload(device: &Device, Vec3s { x, y, z }: &Vec3s) -> Result<BodyVectors, DeviceError> {
     Ok([device.upload(x)?, device.upload(y)?, device.upload(z)?])
 }
 
-pub(super) fn zeros(device: &Device, n: usize) -> Result<Vectors, DeviceError> {
+pub(super) fn zeros(device: &Device, n: usize) -> Result<BodyVectors, DeviceError> {
     Ok([device.zeros(n)?, device.zeros(n)?, device.zeros(n)?])
 }
 
-pub(super) fn download(vectors: &Vectors) -> Result<Vec3s, DeviceError> {
+pub(super) fn download(vectors: &BodyVectors) -> Result<Vec3s, DeviceError> {
     let [x, y, z] = vectors;
     Ok(Vec3s { x: x.to_vec()?, y: y.to_vec()?, z: z.to_vec()? })
 }
 
-fn copy_vectors(from: &Vectors, to: &Vectors) -> Result<(), DeviceError> {
+fn copy_vectors(from: &BodyVectors, to: &BodyVectors) -> Result<(), DeviceError> {
     from.iter().zip(to).try_for_each(|(from, to)| from.device().queue().copy(from, to))
 }
 
 /// Copies vectors to new memory on the same device.
-fn clone_vectors(vectors: &Vectors) -> Result<Vectors, DeviceError> {
+fn clone_vectors(vectors: &BodyVectors) -> Result<BodyVectors, DeviceError> {
     let copy = zeros(vectors[0].device(), vectors[0].len())?;
     copy_vectors(vectors, &copy)?;
     Ok(copy)
@@ -160,7 +160,7 @@ impl DeviceBodies {
         Ok(Self {
             setup: setup.clone(),
             share: Arc::clone(share),
-            kernels: Arc::new(Kernels::new(device)?),
+            kernels: Arc::new(BodiesKernels::new(device)?),
             solvers: Arc::new(Mutex::new(solvers)),
             mass: Arc::new(device.upload(&mass)?),
             constants: Arc::new(Particles { mass, id, species, ..Particles::default() }),
@@ -393,7 +393,7 @@ impl DeviceBodies {
 
     /// Returns memory for the jerks, and the first event of the time measurement if this evaluation
     /// is measured.
-    fn start_jerks(&mut self) -> Result<(Vectors, Option<Event>), DeviceError> {
+    fn start_jerks(&mut self) -> Result<(BodyVectors, Option<Event>), DeviceError> {
         let jerk = match self.jerk.take() {
             Some(jerk) => jerk,
             None => zeros(self.device(), self.len())?,
@@ -407,31 +407,33 @@ impl DeviceBodies {
 
     /// Returns the column of a term. Jerks must have been computed, and a start marked, before they
     /// are read.
-    fn column(&self, term: Term) -> &Vectors {
+    fn column(&self, term: Term) -> &BodyVectors {
         match term {
             Term::Start(field) => {
                 &self.start.as_ref().expect("a start is marked before it is read")[field as usize]
             }
-            Term::Now(Field::Position) => &self.position,
-            Term::Now(Field::Velocity) => &self.velocity,
-            Term::Now(Field::Acceleration) => &self.acceleration,
-            Term::Now(Field::Jerk) => self.jerk.as_ref().expect("jerks are computed before they are read"),
+            Term::Now(BodyField::Position) => &self.position,
+            Term::Now(BodyField::Velocity) => &self.velocity,
+            Term::Now(BodyField::Acceleration) => &self.acceleration,
+            Term::Now(BodyField::Jerk) => {
+                self.jerk.as_ref().expect("jerks are computed before they are read")
+            }
         }
     }
 
     pub fn mark_start(&mut self) -> Result<(), DeviceError> {
         if self.start.is_none() {
-            let [a, b, c, d] = Field::ALL.map(|_| zeros(self.device(), self.len()));
+            let [a, b, c, d] = BodyField::ALL.map(|_| zeros(self.device(), self.len()));
             self.start = Some([a?, b?, c?, d?]);
         }
-        Field::ALL.into_iter().try_for_each(|field| {
+        BodyField::ALL.into_iter().try_for_each(|field| {
             copy_vectors(self.column(Term::Now(field)), self.column(Term::Start(field)))
         })
     }
 
-    pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) -> Result<(), DeviceError> {
+    pub fn set_from_start(&mut self, field: BodyField, terms: &[(f64, Term)]) -> Result<(), DeviceError> {
         self.invalidate_cache();
-        self.knows_potential &= field != Field::Position;
+        self.knows_potential &= field != BodyField::Position;
         for component in 0..3 {
             let start = &self.column(Term::Start(field))[component];
             let mut args: Vec<Arg> = vec![
@@ -473,13 +475,13 @@ impl DeviceBodies {
         self.cache = ReadCache::default();
     }
 
-    pub fn check_step(&mut self, at: Stamp) -> Result<(), BodiesError> {
+    pub fn check_step(&mut self, at: CheckStamp) -> Result<(), BodiesError> {
         self.queue_check(Some(at))?;
         let failure = lock_mutex(&self.watch).poll()?;
         self.fail_if_found(failure)
     }
 
-    pub(super) fn queue_check(&self, at: Option<Stamp>) -> Result<(), DeviceError> {
+    pub(super) fn queue_check(&self, at: Option<CheckStamp>) -> Result<(), DeviceError> {
         let mut watch = lock_mutex(&self.watch);
         let mut args: Vec<Arg> = vec![watch.register(at).into(), (&self.failed_check).into()];
         args.extend(

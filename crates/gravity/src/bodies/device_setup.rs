@@ -6,7 +6,7 @@ use orrery_device::{Buffer, Device, DeviceError};
 use orrery_model::Precision;
 
 use super::bins;
-use super::device::{Vectors, columns, zeros};
+use super::device::{BodyVectors, columns, zeros};
 use crate::settings::{GravitySettings, IntegratorChoice};
 use crate::share::{DeviceGather, Evaluation, TargetShare};
 use crate::solver::device::{DeviceSolver, DeviceStrategy, ForceRequest};
@@ -152,7 +152,7 @@ impl Solvers {
 struct Energies {
     /// `None` where the solver of the forces is used.
     solver: Option<DeviceSolver>,
-    acceleration: Vectors,
+    acceleration: BodyVectors,
     potential: Buffer<f64>,
 }
 
@@ -172,7 +172,7 @@ mod tests {
     use orrery_model::ic::Plummer;
 
     use super::*;
-    use crate::bodies::{Bodies, BodiesError, BodiesTeam, State, follow};
+    use crate::bodies::{Bodies, BodiesError, BodiesState, BodiesTeam, follow};
     use crate::settings::{Acceptance, SolverChoice};
 
     /// Returns the bytes of the exchange on rank 0 of two, after a step and a potential energy.
@@ -186,7 +186,9 @@ mod tests {
             let mut bodies = Bodies::new_on_team(&BodiesTeam::lead(&team), particles, settings, Some(setup))?;
             integrator.step(&mut bodies, 0.001)?;
             bodies.potential_energy()?;
-            let State::Device(on_device) = &bodies.state else { unreachable!("the setup has a device") };
+            let BodiesState::Device(on_device) = &bodies.state else {
+                unreachable!("the setup has a device")
+            };
             let solvers = on_device.solvers();
             Ok::<_, BodiesError>(solvers.gather.as_ref().unwrap().device_bytes())
         });

@@ -20,7 +20,7 @@ pub struct NotFinite {
 
 /// End of a step, as given to [`Bodies::check_step`](super::Bodies::check_step).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stamp {
+pub struct CheckStamp {
     /// Steps completed.
     pub step: u64,
     /// Simulated time.
@@ -34,7 +34,7 @@ pub enum BodiesError {
     #[error("{source}")]
     NotFinite {
         /// First step after which it was not finite, if steps were checked.
-        at: Option<Stamp>,
+        at: Option<CheckStamp>,
         /// The body and the component.
         source: NotFinite,
     },

@@ -9,9 +9,10 @@ use orrery_model::{Particles, Vec3s};
 use orrery_simd::InstructionSet;
 
 use super::command::{
-    Command, DeviceCommand, Operation, SentVectors, broadcast_state, broadcast_vectors, hardware_text,
+    BodiesCommand, BodiesOperation, DeviceCommand, SentVectors, broadcast_state, broadcast_vectors,
+    hardware_text,
 };
-use super::{Bodies, BodiesError, DeviceSetup, Stamp};
+use super::{Bodies, BodiesError, CheckStamp, DeviceSetup};
 use crate::settings::GravitySettings;
 use crate::share::TargetShare;
 
@@ -27,8 +28,8 @@ pub fn follow(team: &Team, device: Option<&Device>) -> Result<(), BodiesError> {
     let mut follower = Follower { team, device, share, replicas: HashMap::new() };
     loop {
         match team.next_command()? {
-            Command::End => return Ok(()),
-            Command::Repeat { bodies, operation } => match follower.execute(bodies, operation) {
+            BodiesCommand::End => return Ok(()),
+            BodiesCommand::Repeat { bodies, operation } => match follower.execute(bodies, operation) {
                 // Rank 0 failed and decides how to continue. If it has ended the group, the next
                 // command is an error.
                 Err(BodiesError::Cluster(ClusterError::Aborted { rank: 0, .. })) => {}
@@ -53,25 +54,25 @@ struct Replica {
 }
 
 impl Follower<'_> {
-    fn execute(&mut self, number: u64, operation: Operation) -> Result<(), BodiesError> {
+    fn execute(&mut self, number: u64, operation: BodiesOperation) -> Result<(), BodiesError> {
         match operation {
-            Operation::Restore { settings, instruction_set, has } => {
+            BodiesOperation::Restore { settings, instruction_set, has } => {
                 let bodies = self.receive_bodies(&settings, has)?;
                 self.replicas.insert(number, Replica { bodies, instruction_set });
                 Ok(())
             }
-            Operation::Drop => {
+            BodiesOperation::Drop => {
                 self.replicas.remove(&number);
                 Ok(())
             }
-            Operation::CopyTo { copy } => {
+            BodiesOperation::CopyTo { copy } => {
                 let Replica { bodies, instruction_set } = self.replica(number)?;
                 let replica =
                     Replica { bodies: bodies.try_clone()?, instruction_set: instruction_set.clone() };
                 self.replicas.insert(copy, replica);
                 Ok(())
             }
-            Operation::Start { device } => {
+            BodiesOperation::Start { device } => {
                 let setup = device.map(|device| self.setup(&device)).transpose()?;
                 let replica = self.replica(number)?;
                 if setup.is_none() {
@@ -79,11 +80,11 @@ impl Follower<'_> {
                 }
                 replica.bodies.start(setup.as_ref())
             }
-            Operation::MoveTo { device } => {
+            BodiesOperation::MoveTo { device } => {
                 let setup = self.setup(&device)?;
                 self.replica(number)?.bodies.move_to(&setup)
             }
-            Operation::SetPhaseSpace => {
+            BodiesOperation::SetPhaseSpace => {
                 let (transport, none) = (self.team.transport(), Vec3s::default());
                 let position = broadcast_vectors(transport, &none)?;
                 let velocity = broadcast_vectors(transport, &none)?;
@@ -125,41 +126,41 @@ impl Follower<'_> {
 }
 
 impl Replica {
-    fn execute(&mut self, operation: Operation) -> Result<(), BodiesError> {
+    fn execute(&mut self, operation: BodiesOperation) -> Result<(), BodiesError> {
         let is_on_host = self.bodies.device().is_none();
         if is_on_host && operation.evaluates() {
             self.expect_same_set()?;
         }
         let bodies = &mut self.bodies;
         match operation {
-            Operation::Kick { dt } => bodies.kick(dt.into()),
-            Operation::Drift { dt } => bodies.drift(dt.into()),
-            Operation::KickAndDrift { kick_dt, drift_dt } => {
+            BodiesOperation::Kick { dt } => bodies.kick(dt.into()),
+            BodiesOperation::Drift { dt } => bodies.drift(dt.into()),
+            BodiesOperation::KickAndDrift { kick_dt, drift_dt } => {
                 bodies.kick_and_drift(kick_dt.into(), drift_dt.into())
             }
-            Operation::UpdateForces => bodies.update_forces(),
-            Operation::RequestPotential { evaluation } => bodies.request_potential(evaluation),
-            Operation::UpdateForcesAndJerks => bodies.update_forces_and_jerks(),
-            Operation::MarkStart => bodies.mark_start(),
-            Operation::SetFromStart { field, terms } => {
+            BodiesOperation::UpdateForces => bodies.update_forces(),
+            BodiesOperation::RequestPotential { evaluation } => bodies.request_potential(evaluation),
+            BodiesOperation::UpdateForcesAndJerks => bodies.update_forces_and_jerks(),
+            BodiesOperation::MarkStart => bodies.mark_start(),
+            BodiesOperation::SetFromStart { field, terms } => {
                 let terms: Vec<_> = terms.into_iter().map(|(weight, term)| (weight.into(), term)).collect();
                 bodies.set_from_start(field, &terms)
             }
-            Operation::PotentialEnergy => bodies.potential_energy().map(drop),
-            Operation::ShortestPairTime => bodies.shortest_pair_time2().map(drop),
-            Operation::CheckStep { step, time } => {
-                match bodies.check_step(Stamp { step, time: time.into() }) {
+            BodiesOperation::PotentialEnergy => bodies.potential_energy().map(drop),
+            BodiesOperation::ShortestPairTime => bodies.shortest_pair_time2().map(drop),
+            BodiesOperation::CheckStep { step, time } => {
+                match bodies.check_step(CheckStamp { step, time: time.into() }) {
                     // Rank 0 finds the same value in its bodies and reports it.
                     Err(BodiesError::NotFinite { .. }) => Ok(()),
                     result => result,
                 }
             }
-            Operation::Restore { .. }
-            | Operation::Start { .. }
-            | Operation::MoveTo { .. }
-            | Operation::CopyTo { .. }
-            | Operation::Drop
-            | Operation::SetPhaseSpace => unreachable!("operations of the follower"),
+            BodiesOperation::Restore { .. }
+            | BodiesOperation::Start { .. }
+            | BodiesOperation::MoveTo { .. }
+            | BodiesOperation::CopyTo { .. }
+            | BodiesOperation::Drop
+            | BodiesOperation::SetPhaseSpace => unreachable!("operations of the follower"),
         }
     }
 

@@ -9,11 +9,11 @@ use orrery_cluster::ClusterError;
 use orrery_model::analysis::sum::CompensatedSum;
 use orrery_model::{Particles, Precision, Vec3s};
 
-use super::{Field, Motion, NotFinite, Term};
+use super::{BodiesMotion, BodyField, NotFinite, Term};
 use crate::settings::GravitySettings;
 use crate::share::{Evaluation, TargetShare};
 use crate::solver::jerk;
-use crate::solver::{CpuMemory, CpuStrategy, Forces, Problem};
+use crate::solver::{CpuMemory, ForceProblem, Forces, GravityCpuStrategy};
 
 #[derive(Clone, Debug)]
 pub struct HostBodies {
@@ -22,9 +22,9 @@ pub struct HostBodies {
     /// Time derivatives of the accelerations, `None` where they do not belong to the current state.
     /// Only Hermite's method uses them.
     pub jerk: Option<Vec3s>,
-    /// Fields at the start of the step ([`Term::Start`]), indexed by [`Field`].
+    /// Fields at the start of the step ([`Term::Start`]), indexed by [`BodyField`].
     start: Option<Box<[Vec3s; 4]>>,
-    pub strategy: CpuStrategy,
+    pub strategy: GravityCpuStrategy,
     /// Time of all force evaluations that moved the bodies.
     pub force_time: Duration,
     memory: CpuMemory,
@@ -136,7 +136,7 @@ impl HostBodies {
         jerk: Option<Vec3s>,
         settings: &GravitySettings,
     ) -> Self {
-        let strategy = CpuStrategy::resolve(settings, particles.len());
+        let strategy = GravityCpuStrategy::resolve(settings, particles.len());
         let (memory, next_forces) = (CpuMemory::default(), Forces::default());
         Self {
             particles,
@@ -152,9 +152,9 @@ impl HostBodies {
         }
     }
 
-    fn problem(&self, settings: &GravitySettings, with_potential: bool) -> Problem<'_> {
+    fn problem(&self, settings: &GravitySettings, with_potential: bool) -> ForceProblem<'_> {
         let Particles { position, mass, .. } = &self.particles;
-        Problem { position, mass, g: settings.g, eps: settings.eps, with_potential }
+        ForceProblem { position, mass, g: settings.g, eps: settings.eps, with_potential }
     }
 
     pub fn kick(&mut self, dt: f64) {
@@ -198,8 +198,8 @@ impl HostBodies {
     /// must be: f64 for a direct sum, the arithmetic of the forces for the tree.
     fn forces_give_potentials(&self) -> bool {
         match self.strategy {
-            CpuStrategy::Direct(strategy) => strategy.computes_in_f64(self.particles.len()),
-            CpuStrategy::Tree(_) => true,
+            GravityCpuStrategy::Direct(strategy) => strategy.computes_in_f64(self.particles.len()),
+            GravityCpuStrategy::Tree(_) => true,
         }
     }
 
@@ -217,7 +217,7 @@ impl HostBodies {
         self.evaluations_to_potential = remaining.filter(|&count| count > 0);
         let with_potential = remaining == Some(0) && self.forces_give_potentials();
         let Self { particles: Particles { position, mass, .. }, strategy, memory, next_forces, .. } = self;
-        let problem = Problem { position, mass, g: settings.g, eps: settings.eps, with_potential };
+        let problem = ForceProblem { position, mass, g: settings.g, eps: settings.eps, with_potential };
         let previous = (!is_first).then_some(&self.acceleration);
         let evaluation = share.of(Evaluation::Forces);
         strategy.shared_forces_into(&problem, previous, evaluation, memory, next_forces)?;
@@ -254,19 +254,21 @@ impl HostBodies {
             Term::Start(field) => {
                 &self.start.as_ref().expect("a start is marked before it is read")[field as usize]
             }
-            Term::Now(Field::Position) => &self.particles.position,
-            Term::Now(Field::Velocity) => &self.particles.velocity,
-            Term::Now(Field::Acceleration) => &self.acceleration,
-            Term::Now(Field::Jerk) => self.jerk.as_ref().expect("jerks are computed before they are read"),
+            Term::Now(BodyField::Position) => &self.particles.position,
+            Term::Now(BodyField::Velocity) => &self.particles.velocity,
+            Term::Now(BodyField::Acceleration) => &self.acceleration,
+            Term::Now(BodyField::Jerk) => {
+                self.jerk.as_ref().expect("jerks are computed before they are read")
+            }
         }
     }
 
     pub fn mark_start(&mut self) {
-        self.start = Some(Box::new(Field::ALL.map(|field| self.column(Term::Now(field)).clone())));
+        self.start = Some(Box::new(BodyField::ALL.map(|field| self.column(Term::Now(field)).clone())));
     }
 
     /// Sets `field` to its value at the start plus Σ weight × term.
-    pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) {
+    pub fn set_from_start(&mut self, field: BodyField, terms: &[(f64, Term)]) {
         let mut sum = self.column(Term::Start(field)).clone();
         for &(weight, term) in terms {
             let column = self.column(term);
@@ -275,17 +277,17 @@ impl HostBodies {
             }
         }
         match field {
-            Field::Position => {
+            BodyField::Position => {
                 self.known_potential_energy = None;
                 self.particles.position = sum;
             }
-            Field::Velocity => self.particles.velocity = sum,
-            Field::Acceleration => self.acceleration = sum,
-            Field::Jerk => self.jerk = Some(sum),
+            BodyField::Velocity => self.particles.velocity = sum,
+            BodyField::Acceleration => self.acceleration = sum,
+            BodyField::Jerk => self.jerk = Some(sum),
         }
     }
 
-    pub fn motion(&self) -> Motion {
+    pub fn motion(&self) -> BodiesMotion {
         let Particles { position, velocity, mass, .. } = &self.particles;
         let sums = sum_blocks(mass.len(), |i| {
             let ([x, y, z], [u, v, w], m) = (position.get(i), velocity.get(i), mass[i]);
@@ -293,7 +295,7 @@ impl HostBodies {
             [m * (u * u + v * v + w * w), m * u, m * v, m * w, lx, ly, lz]
         });
         let [m_v2, px, py, pz, lx, ly, lz] = sums;
-        Motion { kinetic_energy: 0.5 * m_v2, momentum: [px, py, pz], angular_momentum: [lx, ly, lz] }
+        BodiesMotion { kinetic_energy: 0.5 * m_v2, momentum: [px, py, pz], angular_momentum: [lx, ly, lz] }
     }
 
     /// Returns whether [`potential_energy`](Self::potential_energy) needs no force evaluation.
@@ -310,8 +312,8 @@ impl HostBodies {
             return Ok(known);
         }
         let strategy = match self.strategy {
-            CpuStrategy::Direct(_) => self.strategy.with_precision(Precision::Double),
-            CpuStrategy::Tree(_) => self.strategy,
+            GravityCpuStrategy::Direct(_) => self.strategy.with_precision(Precision::Double),
+            GravityCpuStrategy::Tree(_) => self.strategy,
         };
         let (problem, evaluation) = (self.problem(settings, true), share.of(Evaluation::Energies));
         let (mut memory, mut forces) = (CpuMemory::default(), Forces::default());

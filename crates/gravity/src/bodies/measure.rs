@@ -9,7 +9,7 @@ use orrery_model::{Particles, Vec3s};
 
 use super::device::{BLOCK_SIZE, DeviceBodies, columns, download, lock_mutex};
 use super::host::first_non_finite;
-use super::{BodiesError, Motion, Stamp};
+use super::{BodiesError, BodiesMotion, CheckStamp};
 use crate::settings::GravitySettings;
 use crate::share::Evaluation;
 
@@ -28,7 +28,7 @@ pub struct ReadCache {
     positions: OnceLock<Vec3s>,
     acceleration: OnceLock<Vec3s>,
     jerk: OnceLock<Vec3s>,
-    motion: OnceLock<Motion>,
+    motion: OnceLock<BodiesMotion>,
     potential_energy: OnceLock<f64>,
 }
 
@@ -95,7 +95,7 @@ impl DeviceBodies {
 
     /// Turns a failed check into an error that names the body and the component. The bodies are
     /// still as the failed step left them.
-    pub fn fail_if_found(&self, failure: Option<FailedCheck<Stamp>>) -> Result<(), BodiesError> {
+    pub fn fail_if_found(&self, failure: Option<FailedCheck<CheckStamp>>) -> Result<(), BodiesError> {
         let Some(FailedCheck(at)) = failure else { return Ok(()) };
         let (particles, acceleration) = (self.particles_unchecked()?, download(&self.acceleration)?);
         let source = first_non_finite(&particles, &acceleration)
@@ -138,7 +138,7 @@ impl DeviceBodies {
         Ok(results)
     }
 
-    pub fn motion(&self) -> Result<Motion, BodiesError> {
+    pub fn motion(&self) -> Result<BodiesMotion, BodiesError> {
         let measure = || {
             let [x, y, z] = &self.position;
             let [vx, vy, vz] = &self.velocity;
@@ -147,7 +147,7 @@ impl DeviceBodies {
             let block_results = self.reduce_on_device(&self.kernels.sum_motion, MOTION_ROWS, &[], &args)?;
             let mut rows = block_results.chunks_exact(self.sum_blocks() as usize);
             let mut next_sum = || compensated_sum(rows.next().unwrap_or_default().iter().copied());
-            Ok(Motion {
+            Ok(BodiesMotion {
                 kinetic_energy: 0.5 * next_sum(),
                 momentum: [next_sum(), next_sum(), next_sum()],
                 angular_momentum: [next_sum(), next_sum(), next_sum()],

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bins::PendingBins;
 pub use device_setup::{DeviceSetup, needed_bytes};
-pub use error::{BodiesError, NotFinite, Stamp};
+pub use error::{BodiesError, CheckStamp, NotFinite};
 pub use follow::follow;
 pub use static_forces::forces_on_device;
 pub use team::BodiesTeam;
@@ -46,7 +46,7 @@ pub use crate::share::{ForceExchangeTime, time_force_exchange};
 use crate::settings::GravitySettings;
 use crate::share::TargetShare;
 use crate::solver::device::DeviceStrategy;
-use command::Operation;
+use command::BodiesOperation;
 use device::DeviceBodies;
 use host::HostBodies;
 use team::Replicas;
@@ -95,7 +95,7 @@ use team::Replicas;
 #[derive(Debug)]
 pub struct Bodies {
     settings: GravitySettings,
-    state: State,
+    state: BodiesState,
     /// Ranks that share force evaluations.
     share: Arc<TargetShare>,
     /// Copies on the followers, if this is rank 0 of a team.
@@ -103,14 +103,14 @@ pub struct Bodies {
 }
 
 #[derive(Debug)]
-enum State {
+enum BodiesState {
     Host(Box<HostBodies>),
     Device(Box<DeviceBodies>),
 }
 
 /// A vector of each body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Field {
+pub enum BodyField {
     /// The position.
     Position,
     /// The velocity.
@@ -121,7 +121,7 @@ pub enum Field {
     Jerk,
 }
 
-impl Field {
+impl BodyField {
     /// All fields in declaration order: `ALL[k] as usize == k`.
     const ALL: [Self; 4] = [Self::Position, Self::Velocity, Self::Acceleration, Self::Jerk];
 }
@@ -130,14 +130,14 @@ impl Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Term {
     /// The field at the last [`Bodies::mark_start`].
-    Start(Field),
+    Start(BodyField),
     /// The current field.
-    Now(Field),
+    Now(BodyField),
 }
 
 /// Sums over the motion of all bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Motion {
+pub struct BodiesMotion {
     /// ½ Σ m v².
     pub kinetic_energy: f64,
     /// Σ m v.
@@ -148,7 +148,7 @@ pub struct Motion {
 
 impl Bodies {
     /// Lets the followers repeat an operation, if this is rank 0 of a team.
-    fn repeat(&self, operation: impl FnOnce() -> Operation) -> Result<(), BodiesError> {
+    fn repeat(&self, operation: impl FnOnce() -> BodiesOperation) -> Result<(), BodiesError> {
         match &self.replicas {
             Some(replicas) => Ok(replicas.repeat(operation())?),
             None => Ok(()),
@@ -158,8 +158,8 @@ impl Bodies {
     /// Returns the number of bodies.
     pub fn len(&self) -> usize {
         match &self.state {
-            State::Host(host) => host.particles.len(),
-            State::Device(device) => device.len(),
+            BodiesState::Host(host) => host.particles.len(),
+            BodiesState::Device(device) => device.len(),
         }
     }
 
@@ -171,16 +171,16 @@ impl Bodies {
     /// Returns the device of the bodies, `None` if they are on the host.
     pub fn device(&self) -> Option<&Device> {
         match &self.state {
-            State::Host(_) => None,
-            State::Device(device) => Some(device.device()),
+            BodiesState::Host(_) => None,
+            BodiesState::Device(device) => Some(device.device()),
         }
     }
 
     /// Returns the current bodies. Fails if a checked step left a non-finite value.
     pub fn particles(&self) -> Result<&Particles, BodiesError> {
         match &self.state {
-            State::Host(host) => Ok(&host.particles),
-            State::Device(device) => device.particles(),
+            BodiesState::Host(host) => Ok(&host.particles),
+            BodiesState::Device(device) => device.particles(),
         }
     }
 
@@ -188,8 +188,8 @@ impl Bodies {
     /// left a non-finite value.
     pub fn positions(&self) -> Result<&Vec3s, BodiesError> {
         match &self.state {
-            State::Host(host) => Ok(&host.particles.position),
-            State::Device(device) => device.positions(),
+            BodiesState::Host(host) => Ok(&host.particles.position),
+            BodiesState::Device(device) => device.positions(),
         }
     }
 
@@ -197,8 +197,8 @@ impl Bodies {
     /// a run does not wait for the compiler.
     pub fn prepare_bins(&self) -> Result<(), BodiesError> {
         match &self.state {
-            State::Host(_) => Ok(()),
-            State::Device(device) => Ok(bins::Kernels::new(device.device()).map(drop)?),
+            BodiesState::Host(_) => Ok(()),
+            BodiesState::Device(device) => Ok(bins::BinKernels::new(device.device()).map(drop)?),
         }
     }
 
@@ -215,8 +215,8 @@ impl Bodies {
     ) -> Result<Option<PendingBins>, BodiesError> {
         debug_assert_eq!(bodies.layer.len(), self.len());
         match &self.state {
-            State::Host(_) => Ok(None),
-            State::Device(device) => device.queue_bins(bodies, layers, projection).map(Some),
+            BodiesState::Host(_) => Ok(None),
+            BodiesState::Device(device) => device.queue_bins(bodies, layers, projection).map(Some),
         }
     }
 
@@ -225,40 +225,40 @@ impl Bodies {
     /// After a failed [`Bodies::check_step`] these are the bodies at the end of the failed step.
     pub fn particles_unchecked(&self) -> Result<Particles, BodiesError> {
         match &self.state {
-            State::Host(host) => Ok(host.particles.clone()),
-            State::Device(device) => Ok(device.particles_unchecked()?),
+            BodiesState::Host(host) => Ok(host.particles.clone()),
+            BodiesState::Device(device) => Ok(device.particles_unchecked()?),
         }
     }
 
     /// Returns the accelerations of the last force evaluation.
     pub fn acceleration(&self) -> Result<&Vec3s, BodiesError> {
         match &self.state {
-            State::Host(host) => Ok(&host.acceleration),
-            State::Device(device) => device.acceleration(),
+            BodiesState::Host(host) => Ok(&host.acceleration),
+            BodiesState::Device(device) => device.acceleration(),
         }
     }
 
     /// Returns the time derivatives of the accelerations, if they belong to the current state.
     pub fn known_jerk(&self) -> Result<Option<&Vec3s>, BodiesError> {
         match &self.state {
-            State::Host(host) => Ok(host.jerk.as_ref()),
-            State::Device(device) => device.known_jerk(),
+            BodiesState::Host(host) => Ok(host.jerk.as_ref()),
+            BodiesState::Device(device) => device.known_jerk(),
         }
     }
 
     /// Returns a short name of the force solver for reports, such as "tree".
     pub fn solver_name(&self) -> &'static str {
         match &self.state {
-            State::Host(host) => host.strategy.name(),
-            State::Device(device) => device.strategy().name(),
+            BodiesState::Host(host) => host.strategy.name(),
+            BodiesState::Device(device) => device.strategy().name(),
         }
     }
 
     /// Returns the strategy of the device, `None` on the host.
     pub fn device_strategy(&self) -> Option<&DeviceStrategy> {
         match &self.state {
-            State::Host(_) => None,
-            State::Device(device) => Some(device.strategy()),
+            BodiesState::Host(_) => None,
+            BodiesState::Device(device) => Some(device.strategy()),
         }
     }
 
@@ -266,8 +266,8 @@ impl Bodies {
     /// extrapolated from a sample of them, and the call waits for the device.
     pub fn force_time(&self) -> Duration {
         match &self.state {
-            State::Host(host) => host.force_time,
-            State::Device(device) => device.force_time(),
+            BodiesState::Host(host) => host.force_time,
+            BodiesState::Device(device) => device.force_time(),
         }
     }
 
@@ -288,40 +288,40 @@ impl Bodies {
 
     /// Changes velocities: v ← v + dt a.
     pub fn kick(&mut self, dt: f64) -> Result<(), BodiesError> {
-        self.repeat(|| Operation::Kick { dt: dt.into() })?;
+        self.repeat(|| BodiesOperation::Kick { dt: dt.into() })?;
         match &mut self.state {
-            State::Host(host) => host.kick(dt),
-            State::Device(device) => device.kick(dt)?,
+            BodiesState::Host(host) => host.kick(dt),
+            BodiesState::Device(device) => device.kick(dt)?,
         }
         Ok(())
     }
 
     /// Changes positions: x ← x + dt v.
     pub fn drift(&mut self, dt: f64) -> Result<(), BodiesError> {
-        self.repeat(|| Operation::Drift { dt: dt.into() })?;
+        self.repeat(|| BodiesOperation::Drift { dt: dt.into() })?;
         match &mut self.state {
-            State::Host(host) => host.drift(dt),
-            State::Device(device) => device.drift(dt)?,
+            BodiesState::Host(host) => host.drift(dt),
+            BodiesState::Device(device) => device.drift(dt)?,
         }
         Ok(())
     }
 
     /// Kicks, then drifts, in one pass over the bodies.
     pub fn kick_and_drift(&mut self, kick_dt: f64, drift_dt: f64) -> Result<(), BodiesError> {
-        self.repeat(|| Operation::KickAndDrift { kick_dt: kick_dt.into(), drift_dt: drift_dt.into() })?;
+        self.repeat(|| BodiesOperation::KickAndDrift { kick_dt: kick_dt.into(), drift_dt: drift_dt.into() })?;
         match &mut self.state {
-            State::Host(host) => host.kick_and_drift(kick_dt, drift_dt),
-            State::Device(device) => device.kick_and_drift(kick_dt, drift_dt)?,
+            BodiesState::Host(host) => host.kick_and_drift(kick_dt, drift_dt),
+            BodiesState::Device(device) => device.kick_and_drift(kick_dt, drift_dt)?,
         }
         Ok(())
     }
 
     /// Computes the accelerations at the current positions.
     pub fn update_forces(&mut self) -> Result<(), BodiesError> {
-        self.repeat(|| Operation::UpdateForces)?;
+        self.repeat(|| BodiesOperation::UpdateForces)?;
         match &mut self.state {
-            State::Host(host) => Ok(host.update_forces(&self.settings, false, &self.share)?),
-            State::Device(device) => device.update_forces(&self.settings, false),
+            BodiesState::Host(host) => Ok(host.update_forces(&self.settings, false, &self.share)?),
+            BodiesState::Device(device) => device.update_forces(&self.settings, false),
         }
     }
 
@@ -337,10 +337,10 @@ impl Bodies {
     /// direct sum of a device, and a direct sum in f32, whose potential energy must be computed in
     /// f64.
     pub fn request_potential(&mut self, evaluation: u32) -> Result<(), BodiesError> {
-        self.repeat(|| Operation::RequestPotential { evaluation })?;
+        self.repeat(|| BodiesOperation::RequestPotential { evaluation })?;
         match &mut self.state {
-            State::Host(host) => host.request_potential(evaluation),
-            State::Device(device) => device.request_potential(evaluation),
+            BodiesState::Host(host) => host.request_potential(evaluation),
+            BodiesState::Device(device) => device.request_potential(evaluation),
         }
         Ok(())
     }
@@ -348,10 +348,10 @@ impl Bodies {
     /// Computes accelerations and their time derivatives at the current positions and velocities,
     /// as a direct sum in f64.
     pub fn update_forces_and_jerks(&mut self) -> Result<(), BodiesError> {
-        self.repeat(|| Operation::UpdateForcesAndJerks)?;
+        self.repeat(|| BodiesOperation::UpdateForcesAndJerks)?;
         match &mut self.state {
-            State::Host(host) => Ok(host.update_forces_and_jerks(&self.settings, &self.share)?),
-            State::Device(device) => device.update_forces_and_jerks(&self.settings),
+            BodiesState::Host(host) => Ok(host.update_forces_and_jerks(&self.settings, &self.share)?),
+            BodiesState::Device(device) => device.update_forces_and_jerks(&self.settings),
         }
     }
 
@@ -359,16 +359,16 @@ impl Bodies {
     /// not known.
     pub fn mark_start(&mut self) -> Result<(), BodiesError> {
         let knows_jerk = match &self.state {
-            State::Host(host) => host.jerk.is_some(),
-            State::Device(device) => device.knows_jerk(),
+            BodiesState::Host(host) => host.jerk.is_some(),
+            BodiesState::Device(device) => device.knows_jerk(),
         };
         if !knows_jerk {
             self.update_forces_and_jerks()?;
         }
-        self.repeat(|| Operation::MarkStart)?;
+        self.repeat(|| BodiesOperation::MarkStart)?;
         match &mut self.state {
-            State::Host(host) => host.mark_start(),
-            State::Device(device) => device.mark_start()?,
+            BodiesState::Host(host) => host.mark_start(),
+            BodiesState::Device(device) => device.mark_start()?,
         }
         Ok(())
     }
@@ -378,15 +378,15 @@ impl Bodies {
     /// Takes at most four terms. None of them may be the current value of `field`. For example, the
     /// predicted velocity of Hermite's method has the terms (dt, start acceleration) and
     /// (dt²/2, start jerk).
-    pub fn set_from_start(&mut self, field: Field, terms: &[(f64, Term)]) -> Result<(), BodiesError> {
+    pub fn set_from_start(&mut self, field: BodyField, terms: &[(f64, Term)]) -> Result<(), BodiesError> {
         debug_assert!(terms.len() <= 4 && terms.iter().all(|(_, term)| *term != Term::Now(field)));
         self.repeat(|| {
             let terms = terms.iter().map(|&(weight, term)| (weight.into(), term)).collect();
-            Operation::SetFromStart { field, terms }
+            BodiesOperation::SetFromStart { field, terms }
         })?;
         match &mut self.state {
-            State::Host(host) => host.set_from_start(field, terms),
-            State::Device(device) => device.set_from_start(field, terms)?,
+            BodiesState::Host(host) => host.set_from_start(field, terms),
+            BodiesState::Device(device) => device.set_from_start(field, terms)?,
         }
         Ok(())
     }
@@ -395,21 +395,21 @@ impl Bodies {
     pub fn set_phase_space(&mut self, position: Vec3s, velocity: Vec3s) -> Result<(), BodiesError> {
         debug_assert!(position.len() == self.len() && velocity.len() == self.len());
         if let Some(replicas) = &self.replicas {
-            replicas.repeat(Operation::SetPhaseSpace)?;
+            replicas.repeat(BodiesOperation::SetPhaseSpace)?;
             replicas.send_phase_space(&position, &velocity)?;
         }
         match &mut self.state {
-            State::Host(host) => host.set_phase_space(position, velocity),
-            State::Device(device) => device.set_phase_space(&position, &velocity)?,
+            BodiesState::Host(host) => host.set_phase_space(position, velocity),
+            BodiesState::Device(device) => device.set_phase_space(&position, &velocity)?,
         }
         Ok(())
     }
 
     /// Returns the kinetic energy, momentum and angular momentum of all bodies.
-    pub fn motion(&self) -> Result<Motion, BodiesError> {
+    pub fn motion(&self) -> Result<BodiesMotion, BodiesError> {
         match &self.state {
-            State::Host(host) => Ok(host.motion()),
-            State::Device(device) => device.motion(),
+            BodiesState::Host(host) => Ok(host.motion()),
+            BodiesState::Device(device) => device.motion(),
         }
     }
 
@@ -430,33 +430,33 @@ impl Bodies {
     /// geometric acceptance and the direct sum, they have the same bits.
     pub fn potential_energy(&self) -> Result<f64, BodiesError> {
         let is_known = match &self.state {
-            State::Host(host) => host.knows_potential_energy(),
-            State::Device(device) => device.knows_potential_energy(),
+            BodiesState::Host(host) => host.knows_potential_energy(),
+            BodiesState::Device(device) => device.knows_potential_energy(),
         };
         if !is_known {
-            self.repeat(|| Operation::PotentialEnergy)?;
+            self.repeat(|| BodiesOperation::PotentialEnergy)?;
         }
         match &self.state {
-            State::Host(host) => Ok(host.potential_energy(&self.settings, &self.share)?),
-            State::Device(device) => device.potential_energy(&self.settings),
+            BodiesState::Host(host) => Ok(host.potential_energy(&self.settings, &self.share)?),
+            BodiesState::Device(device) => device.potential_energy(&self.settings),
         }
     }
 
     /// Returns the largest |a|².
     pub fn largest_acceleration2(&self) -> Result<f64, BodiesError> {
         match &self.state {
-            State::Host(host) => Ok(host.largest_acceleration2()),
-            State::Device(device) => device.largest_acceleration2(),
+            BodiesState::Host(host) => Ok(host.largest_acceleration2()),
+            BodiesState::Device(device) => device.largest_acceleration2(),
         }
     }
 
     /// Returns the smallest value of r³ / G (m + m') and r² / v² over all pairs. These are the
     /// squares of the times in which a pair collides or passes.
     pub fn shortest_pair_time2(&self) -> Result<f64, BodiesError> {
-        self.repeat(|| Operation::ShortestPairTime)?;
+        self.repeat(|| BodiesOperation::ShortestPairTime)?;
         match &self.state {
-            State::Host(host) => Ok(host.shortest_pair_time2(self.settings.g, &self.share)?),
-            State::Device(device) => device.shortest_pair_time2(self.settings.g),
+            BodiesState::Host(host) => Ok(host.shortest_pair_time2(self.settings.g, &self.share)?),
+            BodiesState::Device(device) => device.shortest_pair_time2(self.settings.g),
         }
     }
 
@@ -467,10 +467,10 @@ impl Bodies {
     /// body.
     pub fn check_finite(&self) -> Result<(), BodiesError> {
         match &self.state {
-            State::Host(host) => {
+            BodiesState::Host(host) => {
                 host.check_finite().map_err(|source| BodiesError::NotFinite { at: None, source })
             }
-            State::Device(device) => device.check_finite(),
+            BodiesState::Device(device) => device.check_finite(),
         }
     }
 
@@ -478,12 +478,12 @@ impl Bodies {
     ///
     /// On a device the call does not wait for the result. An error is returned some calls later, or
     /// when a value is read. Bodies with a non-finite value do not move in the meantime.
-    pub fn check_step(&mut self, at: Stamp) -> Result<(), BodiesError> {
+    pub fn check_step(&mut self, at: CheckStamp) -> Result<(), BodiesError> {
         match &mut self.state {
-            State::Host(host) => {
+            BodiesState::Host(host) => {
                 host.check_finite().map_err(|source| BodiesError::NotFinite { at: Some(at), source })
             }
-            State::Device(device) => {
+            BodiesState::Device(device) => {
                 // A failed check stops the motion. The bodies of all ranks must stop.
                 if let Some(replicas) = &self.replicas {
                     replicas.repeat(at.into())?;

@@ -2,26 +2,26 @@
 
 use orrery_device::DeviceError;
 
-use super::device::{Vectors, columns, download, upload, zeros};
+use super::device::{BodyVectors, columns, download, upload, zeros};
 use super::device_setup::DeviceSetup;
 use crate::settings::Acceptance;
 use crate::solver::device::{DeviceSolver, ForceRequest};
-use crate::solver::{Forces, Problem};
+use crate::solver::{ForceProblem, Forces};
 
 /// Copies the bodies to a device, computes their forces there and copies these back.
 ///
 /// Only the tree uses `acceptance`.
 pub fn forces_on_device(
     setup: &DeviceSetup,
-    problem: &Problem,
+    problem: &ForceProblem,
     acceptance: Acceptance,
 ) -> Result<Forces, DeviceError> {
     let (device, n) = (&setup.device, problem.mass.len());
     if n == 0 {
         return Ok(Forces { potential: problem.with_potential.then(Vec::new), ..Forces::default() });
     }
-    let position: Vectors = upload(device, problem.position)?;
-    let acceleration: Vectors = zeros(device, n)?;
+    let position: BodyVectors = upload(device, problem.position)?;
+    let acceleration: BodyVectors = zeros(device, n)?;
     let potential = problem.with_potential.then(|| device.zeros(n)).transpose()?;
     let mass = device.upload(problem.mass)?;
     DeviceSolver::new(device, n, &setup.strategy)?.forces(&ForceRequest {

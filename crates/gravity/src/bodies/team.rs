@@ -12,9 +12,9 @@ use orrery_cluster::{ClusterError, Team};
 use orrery_model::{Particles, Vec3s};
 use orrery_simd::InstructionSet;
 
-use super::command::{Command, Operation, SentVectors, broadcast_state, broadcast_vectors};
+use super::command::{BodiesCommand, BodiesOperation, SentVectors, broadcast_state, broadcast_vectors};
 use super::host::HostBodies;
-use super::{Bodies, BodiesError, DeviceSetup, State};
+use super::{Bodies, BodiesError, BodiesState, DeviceSetup};
 use crate::settings::GravitySettings;
 use crate::share::TargetShare;
 
@@ -75,7 +75,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // If this fails, the group has ended.
-        let _ = self.team.lead(&Command::End);
+        let _ = self.team.lead(&BodiesCommand::End);
     }
 }
 
@@ -97,8 +97,8 @@ pub(super) struct Replicas {
 
 impl Replicas {
     /// Lets the followers repeat an operation.
-    pub fn repeat(&self, operation: Operation) -> Result<(), ClusterError> {
-        self.session.team.lead(&Command::Repeat { bodies: self.number, operation })
+    pub fn repeat(&self, operation: BodiesOperation) -> Result<(), ClusterError> {
+        self.session.team.lead(&BodiesCommand::Repeat { bodies: self.number, operation })
     }
 
     /// Sends positions and velocities to the followers.
@@ -111,7 +111,7 @@ impl Replicas {
     /// Lets the followers copy the bodies.
     pub fn copy(&self) -> Result<Self, ClusterError> {
         let copy = self.session.new_replicas();
-        self.repeat(Operation::CopyTo { copy: copy.number })?;
+        self.repeat(BodiesOperation::CopyTo { copy: copy.number })?;
         Ok(copy)
     }
 }
@@ -119,7 +119,7 @@ impl Replicas {
 impl Drop for Replicas {
     fn drop(&mut self) {
         // If this fails, the group has ended.
-        let _ = self.repeat(Operation::Drop);
+        let _ = self.repeat(BodiesOperation::Drop);
     }
 }
 
@@ -143,7 +143,7 @@ impl Bodies {
     /// # Panics
     /// If the bodies are on a device.
     pub fn shared_with(self, team: &BodiesTeam) -> Result<Self, BodiesError> {
-        let State::Host(host) = self.state else { panic!("expected bodies on the host") };
+        let BodiesState::Host(host) = self.state else { panic!("expected bodies on the host") };
         let has = SentVectors { acceleration: true, jerk: host.jerk.is_some() };
         Self::on_team(team, *host, &self.settings, has)
     }
@@ -157,14 +157,14 @@ impl Bodies {
         let (session, transport) = (&team.session, team.session.team.transport());
         let replicas = session.new_replicas();
         let instruction_set = InstructionSet::best().name().to_owned();
-        replicas.repeat(Operation::Restore { settings: *settings, instruction_set, has })?;
+        replicas.repeat(BodiesOperation::Restore { settings: *settings, instruction_set, has })?;
         if transport.size() > 1 {
             let HostBodies { particles, acceleration, jerk, .. } = &host;
             broadcast_state(transport, has, particles, acceleration, jerk.as_ref())?;
         }
         Ok(Self {
             settings: *settings,
-            state: State::Host(Box::new(host)),
+            state: BodiesState::Host(Box::new(host)),
             share: Arc::clone(&session.share),
             replicas: Some(replicas),
         })

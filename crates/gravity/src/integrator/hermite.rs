@@ -11,7 +11,7 @@
 //! for its small error would lose it in f32. The step leaves the accelerations of its last
 //! evaluation, which differ from those at the corrected positions by one correction.
 
-use crate::bodies::Field::{Acceleration, Jerk, Position, Velocity};
+use crate::bodies::BodyField::{Acceleration, Jerk, Position, Velocity};
 use crate::bodies::Term::{Now, Start};
 use crate::bodies::{Bodies, BodiesError};
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use orrery_cluster::{AllowedPaths, DeviceLinks, DeviceMessage, LinkError, MessagePath, Tag, Transport};
 use orrery_device::{Arg, Buffer, Device, DeviceError, Event, Kernel, KernelFile, Math};
 
-use super::{Parts, SharedEvaluation};
+use super::{SharedEvaluation, TargetParts};
 
 /// Parts of the results.
 const PARTS: Tag = Tag::new(63);
@@ -71,7 +71,7 @@ impl DeviceGather {
     pub fn exchange_columns(
         &mut self,
         evaluation: SharedEvaluation<'_>,
-        parts: &Parts,
+        parts: &TargetParts,
         columns: &[&Buffer<f64>],
         order: Option<&Buffer<u32>>,
         part: Result<PartSpan, DeviceError>,
@@ -93,7 +93,7 @@ impl DeviceGather {
     pub fn exchange_values(
         &mut self,
         evaluation: SharedEvaluation<'_>,
-        parts: &Parts,
+        parts: &TargetParts,
         values: &Buffer<f64>,
         values_per_target: usize,
         part: Result<PartSpan, DeviceError>,
@@ -128,7 +128,7 @@ impl DeviceGather {
     }
 
     /// Makes room for the copy of this rank's part. All ranks have read the last copy there.
-    fn reserve_own(&mut self, parts: &Parts, values_per_target: usize) -> Result<(), DeviceError> {
+    fn reserve_own(&mut self, parts: &TargetParts, values_per_target: usize) -> Result<(), DeviceError> {
         let len = parts.values_of(parts.rank, values_per_target).len();
         if self.own[self.turn].len() < len {
             self.own[self.turn] = Arc::new(self.device.zeros(len)?);
@@ -180,7 +180,7 @@ impl DeviceGather {
         &mut self,
         evaluation: SharedEvaluation<'_>,
         values: Option<&Buffer<f64>>,
-        parts: &Parts,
+        parts: &TargetParts,
         values_per_target: usize,
     ) -> Result<(), LinkError> {
         let Some(transport) = evaluation.share.transport() else { return Ok(()) };

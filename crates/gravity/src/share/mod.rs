@@ -135,14 +135,14 @@ impl SharedEvaluation<'_> {
 
     /// Divides `n` targets. `snap` moves a border to the next place where the solver can cut, for
     /// example to the start of a group. It does not decrease, and it keeps 0 and `n`.
-    pub fn divide(&self, n: usize, snap: impl Fn(usize) -> usize) -> Parts {
+    pub fn divide(&self, n: usize, snap: impl Fn(usize) -> usize) -> TargetParts {
         if !self.is_divided() {
-            return Parts { borders: vec![0, n], rank: 0 };
+            return TargetParts { borders: vec![0, n], rank: 0 };
         }
         self.with_balance(|balance| {
             let fractions = balance.fractions(self.size());
             let border_at = |fraction: &f64| snap((fraction * n as f64).round() as usize).min(n);
-            Parts { borders: fractions.iter().map(border_at).collect(), rank: self.share.rank() }
+            TargetParts { borders: fractions.iter().map(border_at).collect(), rank: self.share.rank() }
         })
     }
 
@@ -185,7 +185,7 @@ impl SharedEvaluation<'_> {
     pub fn gather<T: Pod>(
         &self,
         values: &mut [T],
-        parts: &Parts,
+        parts: &TargetParts,
         values_per_target: usize,
     ) -> Result<(), ClusterError> {
         match self.share.transport() {
@@ -199,7 +199,7 @@ impl SharedEvaluation<'_> {
         &self,
         seconds: f64,
         values: &mut [T],
-        parts: &Parts,
+        parts: &TargetParts,
     ) -> Result<(), ClusterError> {
         self.agree(Ok::<_, ClusterError>(seconds))?;
         self.gather(values, parts, 1)
@@ -229,13 +229,13 @@ fn gather_seconds(transport: &Transport, own: f64) -> Result<Vec<f64>, ClusterEr
 
 /// Parts of the targets, one per rank.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Parts {
+pub(crate) struct TargetParts {
     /// Part r is `borders[r]..borders[r + 1]`.
     borders: Vec<usize>,
     rank: usize,
 }
 
-impl Parts {
+impl TargetParts {
     /// Returns the targets of this rank.
     pub fn own(&self) -> Range<usize> {
         self.borders[self.rank]..self.borders[self.rank + 1]

@@ -7,7 +7,7 @@ use crate::settings::Acceptance;
 use crate::solver::direct::DirectCpuStrategy;
 use crate::solver::tests::cluster;
 use crate::solver::tree::TreeCpuStrategy;
-use crate::solver::{CpuMemory, CpuStrategy, Forces, Problem};
+use crate::solver::{CpuMemory, ForceProblem, Forces, GravityCpuStrategy};
 
 /// Borders that are snapped to multiples of 10 cover all targets, also if there are fewer multiples
 /// than ranks.
@@ -94,14 +94,14 @@ fn a_failure_of_a_follower_ends_the_group() {
 }
 
 /// Strategies of all solvers on the CPU.
-fn strategies() -> Vec<CpuStrategy> {
+fn strategies() -> Vec<GravityCpuStrategy> {
     let set = InstructionSet::best();
     let relative = Acceptance::Relative { alpha: 0.01, theta: 0.7 };
     let trees = Precision::ALL.map(|precision| TreeCpuStrategy::new(precision, set));
     let relative = TreeCpuStrategy { acceptance: relative, ..trees[1] };
     let direct = Precision::ALL.map(|precision| DirectCpuStrategy::new(precision, set));
-    let trees = trees.into_iter().chain([relative]).map(CpuStrategy::Tree);
-    trees.chain(direct.map(CpuStrategy::Direct)).collect()
+    let trees = trees.into_iter().chain([relative]).map(GravityCpuStrategy::Tree);
+    trees.chain(direct.map(GravityCpuStrategy::Direct)).collect()
 }
 
 /// Parts of any size, also empty ones, have the forces of one rank.
@@ -110,7 +110,7 @@ fn bits_do_not_depend_on_the_borders() {
     let n = 600;
     let (position, mass) = cluster(n, 3);
     let previous = Vec3s { x: vec![1.0; n], y: vec![0.1; n], z: vec![2.0; n] };
-    let problem = Problem { position: &position, mass: &mass, g: 1.5, eps: 0.01, with_potential: true };
+    let problem = ForceProblem { position: &position, mass: &mass, g: 1.5, eps: 0.01, with_potential: true };
     let borders = [[0.0, 0.01, 0.5, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.7, 0.7, 1.0], [0.0, 0.999, 1.0, 1.0]];
     for strategy in strategies() {
         let expected = strategy.forces(&problem, Some(&previous));

@@ -17,7 +17,7 @@ use super::direct::device::DirectDeviceStrategy;
 use super::direct::selftest::pairs_once_strategies;
 use super::tree::device::{Order, TreeDeviceStrategy};
 use super::tree::test_systems::TestSystem;
-use super::{CpuStrategy, Problem, direct, tree};
+use super::{ForceProblem, GravityCpuStrategy, direct, tree};
 use crate::bodies::{DeviceSetup, forces_on_device};
 use crate::settings::Acceptance;
 
@@ -88,8 +88,8 @@ struct PairTerms {
 }
 
 impl PairTerms {
-    fn of(problem: &Problem, has_equal_terms: bool) -> Self {
-        let Problem { position, mass, g, .. } = *problem;
+    fn of(problem: &ForceProblem, has_equal_terms: bool) -> Self {
+        let ForceProblem { position, mass, g, .. } = *problem;
         let body = |i: usize| {
             let (mut sum, mut largest, mut total) = ([0.0; 3], 0.0, 0.0);
             let x = position.get(i);
@@ -129,17 +129,17 @@ impl PairTerms {
 #[test]
 fn cpu_resolves_close_pairs() {
     for (name, system, has_equal_terms) in systems() {
-        let problem = Problem { with_potential: false, ..system.problem() };
+        let problem = ForceProblem { with_potential: false, ..system.problem() };
         let terms = PairTerms::of(&problem, has_equal_terms);
         for set in InstructionSet::available() {
             let tree = |precision, theta| {
                 let acceptance = Acceptance::Geometric { theta };
-                CpuStrategy::Tree(tree::TreeCpuStrategy {
+                GravityCpuStrategy::Tree(tree::TreeCpuStrategy {
                     acceptance,
                     ..tree::TreeCpuStrategy::new(precision, set)
                 })
             };
-            let direct = CpuStrategy::Direct(direct::DirectCpuStrategy::new(Precision::Mixed, set));
+            let direct = GravityCpuStrategy::Direct(direct::DirectCpuStrategy::new(Precision::Mixed, set));
             let expected_tree = tree(Precision::Double, 0.6).forces(&problem, None).acceleration;
             let mut strategies =
                 vec![(direct, &terms.acceleration), (tree(Precision::Mixed, 0.6), &expected_tree)];
@@ -150,7 +150,7 @@ fn cpu_resolves_close_pairs() {
                 let label = format!("{name}, {}, {}", strategy.name(), set.name());
                 let found = strategy.forces(&problem, None);
                 terms.check(&label, &found.acceleration, expected);
-                let with_potential = Problem { with_potential: true, ..problem };
+                let with_potential = ForceProblem { with_potential: true, ..problem };
                 let found_with = strategy.forces(&with_potential, None);
                 assert!(found_with.acceleration == found.acceleration, "{label}, with potentials");
                 let potential = found_with.potential.unwrap();
@@ -164,7 +164,7 @@ fn cpu_resolves_close_pairs() {
 #[test]
 fn cpu_resolves_close_pairs_with_other_blocks_and_tiles() {
     let (name, system, has_equal_terms) = systems().swap_remove(1);
-    let problem = Problem { with_potential: false, ..system.problem() };
+    let problem = ForceProblem { with_potential: false, ..system.problem() };
     let terms = PairTerms::of(&problem, has_equal_terms);
     for (block, tile) in [(8, 16), (1, 100), (128, 7), (600, 2048)] {
         let strategy = direct::DirectCpuStrategy {
@@ -184,7 +184,7 @@ fn direct_sum_on_devices_resolves_close_pairs() {
         let pairs_once = pairs_once_strategies(&device, Precision::Mixed);
         for strategy in [default].into_iter().chain(pairs_once.into_iter().take(1)) {
             for (name, system, has_equal_terms) in systems() {
-                let problem = Problem { with_potential: false, ..system.problem() };
+                let problem = ForceProblem { with_potential: false, ..system.problem() };
                 let terms = PairTerms::of(&problem, has_equal_terms);
                 let setup = DeviceSetup { device: device.clone(), strategy: strategy.into() };
                 let found = forces_on_device(&setup, &problem, Acceptance::default()).unwrap();
@@ -200,7 +200,7 @@ fn tree_on_devices_resolves_close_pairs() {
     for device in test_devices_with_f64() {
         let strategies = Precision::ALL.map(|precision| TreeDeviceStrategy::default_for(&device, precision));
         for (name, system, has_equal_terms) in systems() {
-            let problem = Problem { with_potential: false, ..system.problem() };
+            let problem = ForceProblem { with_potential: false, ..system.problem() };
             let terms = PairTerms::of(&problem, has_equal_terms);
             let forces = |precision, order, theta| {
                 let strategy = strategies.iter().find(|strategy| strategy.precision == precision).unwrap();

@@ -9,7 +9,7 @@ use orrery_simd::Real;
 use rayon::prelude::*;
 
 use super::kernels::{BodyList, NearBodyList, NearTarget};
-use super::{Forces, Problem};
+use super::{ForceProblem, Forces};
 use crate::tree::Cube;
 
 /// Scale factors for all bodies: `length` × coordinate and `mass` × mass are of order 1.
@@ -127,7 +127,7 @@ const CONVERSION_CHUNK: usize = 1024;
 /// `results` contains ax, ay, az and φ of each body in solver order. `solver_index` returns the
 /// index in that order of a body, given the user's index.
 pub fn collect_forces(
-    problem: &Problem,
+    problem: &ForceProblem,
     scaling: &Scaling,
     results: &[[f64; 4]],
     solver_index: impl Fn(usize) -> usize + Sync,

@@ -8,18 +8,18 @@ use orrery_cluster::ClusterError;
 use orrery_model::Vec3s;
 use rayon::prelude::*;
 
-use super::{Problem, on_one_rank};
+use super::{ForceProblem, on_one_rank};
 use crate::share::SharedEvaluation;
 
 /// Returns the accelerations and jerks of all bodies.
-pub fn accelerations_and_jerks(problem: &Problem, velocity: &Vec3s) -> (Vec3s, Vec3s) {
+pub fn accelerations_and_jerks(problem: &ForceProblem, velocity: &Vec3s) -> (Vec3s, Vec3s) {
     on_one_rank(|alone| shared_accelerations_and_jerks(problem, velocity, alone))
 }
 
 /// Does [`accelerations_and_jerks`] together with other ranks. Every rank computes those of some
 /// bodies.
 pub(crate) fn shared_accelerations_and_jerks(
-    problem: &Problem,
+    problem: &ForceProblem,
     velocity: &Vec3s,
     evaluation: SharedEvaluation<'_>,
 ) -> Result<(Vec3s, Vec3s), ClusterError> {
@@ -40,7 +40,7 @@ pub(crate) fn shared_accelerations_and_jerks(
     Ok((acceleration, jerk))
 }
 
-fn acceleration_and_jerk(problem: &Problem, velocity: &Vec3s, target: usize) -> [[f64; 3]; 2] {
+fn acceleration_and_jerk(problem: &ForceProblem, velocity: &Vec3s, target: usize) -> [[f64; 3]; 2] {
     let (target_x, target_v) = (problem.position.get(target), velocity.get(target));
     let (mut acceleration, mut jerk) = ([0.0; 3], [0.0; 3]);
     for source in (0..problem.mass.len()).filter(|&source| source != target) {
@@ -76,10 +76,12 @@ mod tests {
                 y: move_by(&position.y, &velocity.y),
                 z: move_by(&position.z, &velocity.z),
             };
-            let problem = Problem { position: &moved, mass: &mass, g: 1.5, eps: 0.1, with_potential: false };
+            let problem =
+                ForceProblem { position: &moved, mass: &mass, g: 1.5, eps: 0.1, with_potential: false };
             (0..n).map(|i| reference::force_on(&problem, i).0).collect::<Vec<_>>()
         };
-        let problem = Problem { position: &position, mass: &mass, g: 1.5, eps: 0.1, with_potential: false };
+        let problem =
+            ForceProblem { position: &position, mass: &mass, g: 1.5, eps: 0.1, with_potential: false };
         let (acceleration, jerk) = accelerations_and_jerks(&problem, &velocity);
         let (now, before, after) =
             (accelerations_after(0.0), accelerations_after(-1e-5), accelerations_after(1e-5));

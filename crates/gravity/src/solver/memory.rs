@@ -1,14 +1,14 @@
 //! Memory of the solvers on the CPU, kept from evaluation to evaluation.
 
 use super::tree::OpeningData;
-use crate::tree::{Group, Octree};
+use crate::tree::{BodyGroup, Octree};
 
-/// Memory of [`CpuStrategy::forces_into`](super::CpuStrategy::forces_into). It contains no results
+/// Memory of [`GravityCpuStrategy::forces_into`](super::GravityCpuStrategy::forces_into). It contains no results
 /// that a later evaluation reads.
 #[derive(Debug, Default)]
 pub struct CpuMemory {
     pub(super) tree: Octree,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<BodyGroup>,
     pub(super) opening: OpeningData,
     /// ax, ay, az and φ of each body in solver order.
     pub(super) results: Vec<[f64; 4]>,

@@ -33,7 +33,7 @@ pub struct Forces {
 
 /// Input of a solver: the bodies and the constants of the law.
 #[derive(Clone, Copy, Debug)]
-pub struct Problem<'a> {
+pub struct ForceProblem<'a> {
     /// Positions, one entry per body. All must be finite.
     pub position: &'a Vec3s,
     /// Masses, one entry per body. None may be negative.
@@ -49,7 +49,7 @@ pub struct Problem<'a> {
 /// Force solver on the CPU, with its parameters. It is plain data, so that benchmarks and tests can
 /// enumerate strategies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CpuStrategy {
+pub enum GravityCpuStrategy {
     /// Direct sum over all pairs.
     Direct(direct::DirectCpuStrategy),
     /// Barnes-Hut tree.
@@ -62,7 +62,7 @@ pub enum CpuStrategy {
 /// 4,000 bodies, and slower for 6,000 (`orrery bench crossover`, benchmarks/runs).
 pub const MIN_TREE_BODIES: usize = 5_000;
 
-impl CpuStrategy {
+impl GravityCpuStrategy {
     /// Returns the strategy for `n` bodies on this machine with these settings.
     pub fn resolve(settings: &GravitySettings, n: usize) -> Self {
         let is_tree = match settings.solver {
@@ -101,19 +101,19 @@ impl CpuStrategy {
     ///
     /// `previous` contains the accelerations of the previous step, which the relative acceptance
     /// needs. Without them it uses its opening angle.
-    pub fn forces(&self, problem: &Problem, previous: Option<&Vec3s>) -> Forces {
+    pub fn forces(&self, problem: &ForceProblem, previous: Option<&Vec3s>) -> Forces {
         let mut forces = Forces::default();
         self.forces_into(problem, previous, &mut CpuMemory::default(), &mut forces);
         forces
     }
 
-    /// Writes the result of [`CpuStrategy::forces`] to `forces`.
+    /// Writes the result of [`GravityCpuStrategy::forces`] to `forces`.
     ///
     /// A caller that keeps `memory` and `forces` for the next evaluation saves the time that the
     /// operating system needs to provide fresh memory. Their contents do not affect the result.
     pub fn forces_into(
         &self,
-        problem: &Problem,
+        problem: &ForceProblem,
         previous: Option<&Vec3s>,
         memory: &mut CpuMemory,
         forces: &mut Forces,
@@ -121,11 +121,11 @@ impl CpuStrategy {
         on_one_rank(|alone| self.shared_forces_into(problem, previous, alone, memory, forces));
     }
 
-    /// Does [`CpuStrategy::forces_into`] together with other ranks, which have the same bodies. All
+    /// Does [`GravityCpuStrategy::forces_into`] together with other ranks, which have the same bodies. All
     /// of them get the forces on all bodies.
     pub(crate) fn shared_forces_into(
         &self,
-        problem: &Problem,
+        problem: &ForceProblem,
         previous: Option<&Vec3s>,
         evaluation: SharedEvaluation<'_>,
         memory: &mut CpuMemory,

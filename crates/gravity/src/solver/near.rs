@@ -20,7 +20,7 @@ use orrery_model::Vec3s;
 use orrery_model::analysis::max_or_nan;
 use orrery_simd::Vector;
 
-use crate::tree::Group;
+use crate::tree::BodyGroup;
 
 /// Distance from the box of the targets along each axis, in units of the largest half side of the
 /// box, up to which sources are near.
@@ -58,14 +58,14 @@ pub struct DividedSources {
 
 impl TargetBox {
     /// Returns the box of a group.
-    pub fn new(group: &Group) -> Self {
+    pub fn new(group: &BodyGroup) -> Self {
         let margin = NEAR_MARGIN * group.half.into_iter().fold(0.0, max_or_nan);
         Self { centre: group.centre, half: group.half, margin }
     }
 
     /// Returns true if a body of `group` may be near.
     #[inline(always)]
-    fn may_be_near(&self, group: &Group) -> bool {
+    fn may_be_near(&self, group: &BodyGroup) -> bool {
         // The box of the group is rounded.
         let limit = self.margin * (1.0 + 1e-9);
         for axis in 0..3 {
@@ -142,8 +142,8 @@ impl DividedSources {
     #[inline(always)]
     pub fn divide_groups<D: Vector<Scalar = f64>>(
         &mut self,
-        own: &Group,
-        groups: &[Group],
+        own: &BodyGroup,
+        groups: &[BodyGroup],
         position: &Vec3s,
     ) {
         self.clear();
@@ -170,8 +170,8 @@ mod tests {
     use crate::tree::Octree;
 
     struct Division<'a> {
-        own: &'a Group,
-        groups: &'a [Group],
+        own: &'a BodyGroup,
+        groups: &'a [BodyGroup],
         position: &'a Vec3s,
     }
 

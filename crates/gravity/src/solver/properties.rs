@@ -43,7 +43,7 @@ const GRID_STEPS_PER_UNIT: f64 = (1u64 << 33) as f64;
 /// A solver with its strategy.
 #[derive(Clone, Debug)]
 enum ForcePath {
-    Cpu(CpuStrategy),
+    Cpu(GravityCpuStrategy),
     DeviceDirect(Device, DirectDeviceStrategy),
     DeviceTree(Device, TreeDeviceStrategy, Acceptance),
 }
@@ -51,7 +51,7 @@ enum ForcePath {
 impl ForcePath {
     /// Returns the accelerations. `previous` is for the relative acceptance.
     fn accelerations(&self, system: &TestSystem, previous: &Vec3s) -> Vec3s {
-        let problem = Problem { with_potential: false, ..system.problem() };
+        let problem = ForceProblem { with_potential: false, ..system.problem() };
         match self {
             Self::Cpu(strategy) => strategy.forces(&problem, Some(previous)).acceleration,
             Self::DeviceDirect(device, strategy) => {
@@ -67,8 +67,8 @@ impl ForcePath {
 
     fn precision(&self) -> Precision {
         match self {
-            Self::Cpu(CpuStrategy::Direct(direct)) => direct.precision,
-            Self::Cpu(CpuStrategy::Tree(tree)) => tree.precision,
+            Self::Cpu(GravityCpuStrategy::Direct(direct)) => direct.precision,
+            Self::Cpu(GravityCpuStrategy::Tree(tree)) => tree.precision,
             Self::DeviceDirect(_, direct) => direct.precision,
             Self::DeviceTree(_, tree, _) => tree.precision,
         }
@@ -77,7 +77,7 @@ impl ForcePath {
     /// Returns the highest moment and the acceptance of a tree.
     fn tree_parameters(&self) -> Option<(Order, Acceptance)> {
         match self {
-            Self::Cpu(CpuStrategy::Tree(tree)) => Some((Order::Quadrupole, tree.acceptance)),
+            Self::Cpu(GravityCpuStrategy::Tree(tree)) => Some((Order::Quadrupole, tree.acceptance)),
             Self::DeviceTree(_, tree, acceptance) => Some((tree.order, *acceptance)),
             _ => None,
         }
@@ -107,7 +107,7 @@ impl ForcePath {
     /// signs. On the CPU, mixed precision has another origin for each block of targets.
     fn has_opposite_pair_forces(&self) -> bool {
         match self {
-            Self::Cpu(CpuStrategy::Direct(direct)) => direct.precision != Precision::Mixed,
+            Self::Cpu(GravityCpuStrategy::Direct(direct)) => direct.precision != Precision::Mixed,
             Self::DeviceDirect(..) => true,
             _ => false,
         }
@@ -128,7 +128,7 @@ impl ForcePath {
     /// user's origin.
     fn is_exact_under_translation(&self) -> bool {
         match self {
-            Self::Cpu(strategy) => matches!(strategy, CpuStrategy::Direct(_)),
+            Self::Cpu(strategy) => matches!(strategy, GravityCpuStrategy::Direct(_)),
             Self::DeviceDirect(..) => true,
             Self::DeviceTree(_, tree, _) => match tree.precision {
                 Precision::Single | Precision::Mixed => true,
@@ -150,8 +150,8 @@ impl ForcePath {
     /// them have the same key. This is so where they are sorted by their keys first.
     fn is_exact_under_permutation(&self) -> bool {
         match self {
-            Self::Cpu(CpuStrategy::Direct(direct)) => direct.precision == Precision::Mixed,
-            Self::Cpu(CpuStrategy::Tree(_)) => true,
+            Self::Cpu(GravityCpuStrategy::Direct(direct)) => direct.precision == Precision::Mixed,
+            Self::Cpu(GravityCpuStrategy::Tree(_)) => true,
             Self::DeviceDirect(..) => false,
             Self::DeviceTree(..) => true,
         }
@@ -188,10 +188,10 @@ fn cpu_paths(draws: &mut SplitMix64) -> Vec<ForcePath> {
     for set in InstructionSet::available() {
         for precision in Precision::ALL {
             let (block, tile) = (choose(draws, &[8, 48, 128]), choose(draws, &[16, 100, 2048]));
-            paths.push(CpuStrategy::Direct(DirectCpuStrategy { precision, set, block, tile }));
+            paths.push(GravityCpuStrategy::Direct(DirectCpuStrategy { precision, set, block, tile }));
             let (leaf_size, group_size) = choose(draws, &[(16, 48), (1, 1), (24, 31), (200, 16)]);
             let acceptance = draw_acceptance(draws);
-            paths.push(CpuStrategy::Tree(TreeCpuStrategy {
+            paths.push(GravityCpuStrategy::Tree(TreeCpuStrategy {
                 precision,
                 set,
                 acceptance,
@@ -394,7 +394,7 @@ fn total_force_vanishes() {
 
 /// Returns Σ_j G m_j r / ρ³ for every body.
 fn pair_force_sums(system: &TestSystem) -> Vec<f64> {
-    let Problem { position, mass, g, eps, .. } = system.problem();
+    let ForceProblem { position, mass, g, eps, .. } = system.problem();
     let pair_force = |xi: [f64; 3], xj: [f64; 3], m: f64| {
         let r2: f64 = (0..3).map(|c| (xj[c] - xi[c]).powi(2)).sum();
         if r2 > 0.0 { g * m * r2.sqrt() / (r2 + eps * eps).powf(1.5) } else { 0.0 }

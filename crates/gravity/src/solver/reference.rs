@@ -6,10 +6,10 @@ use rayon::prelude::*;
 
 use orrery_model::Vec3s;
 
-use super::Problem;
+use super::ForceProblem;
 
 /// Returns acceleration and potential of the body `target`.
-pub fn force_on(problem: &Problem, target: usize) -> ([f64; 3], f64) {
+pub fn force_on(problem: &ForceProblem, target: usize) -> ([f64; 3], f64) {
     let (mut acceleration, mut potential) = ([0.0; 3], 0.0);
     let target_x = problem.position.get(target);
     for (source, source_x) in problem.position.iter().enumerate() {
@@ -29,7 +29,7 @@ pub fn force_on(problem: &Problem, target: usize) -> ([f64; 3], f64) {
 }
 
 /// Returns accelerations and potentials of the bodies with indices `sample`, one entry per index.
-pub fn forces_on(problem: &Problem, sample: &[usize]) -> (Vec3s, Vec<f64>) {
+pub fn forces_on(problem: &ForceProblem, sample: &[usize]) -> (Vec3s, Vec<f64>) {
     let results: Vec<_> = sample.par_iter().map(|&i| force_on(problem, i)).collect();
     let mut acceleration = Vec3s::default();
     results.iter().for_each(|&(a, _)| acceleration.push(a));

@@ -40,7 +40,7 @@ struct ReferenceForces {
 }
 
 impl ReferenceForces {
-    fn of(problem: &Problem) -> Self {
+    fn of(problem: &ForceProblem) -> Self {
         let all: Vec<usize> = (0..problem.mass.len()).collect();
         let (acceleration, potential) = reference::forces_on(problem, &all);
         Self { acceleration, potential }
@@ -62,11 +62,11 @@ impl ReferenceForces {
 }
 
 /// The direct sum and the tree with default parameters.
-fn both_strategies(precision: Precision) -> [CpuStrategy; 2] {
+fn both_strategies(precision: Precision) -> [GravityCpuStrategy; 2] {
     let set = InstructionSet::best();
     [
-        CpuStrategy::Direct(direct::DirectCpuStrategy::new(precision, set)),
-        CpuStrategy::Tree(tree::TreeCpuStrategy::new(precision, set)),
+        GravityCpuStrategy::Direct(direct::DirectCpuStrategy::new(precision, set)),
+        GravityCpuStrategy::Tree(tree::TreeCpuStrategy::new(precision, set)),
     ]
 }
 
@@ -85,7 +85,7 @@ fn direct_sum_agrees_with_the_reference() {
     for n in [1, 2, 3, 31, 257, 1000, 2049] {
         let (position, mass) = cluster(n, n as u64);
         for (eps, with_potential) in [(0.0, true), (0.01, true), (0.01, false)] {
-            let problem = Problem { position: &position, mass: &mass, g: 2.0, eps, with_potential };
+            let problem = ForceProblem { position: &position, mass: &mass, g: 2.0, eps, with_potential };
             let reference = ReferenceForces::of(&problem);
             for (precision, median, p99) in limits {
                 let bounds = ErrorBounds::new(&problem, precision, 0.0);
@@ -111,7 +111,7 @@ fn direct_sum_agrees_with_the_reference() {
 #[test]
 fn tree_agrees_with_the_reference() {
     let (position, mass) = cluster(5000, 3);
-    let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
+    let problem = ForceProblem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
     let reference = ReferenceForces::of(&problem);
     for (theta, rms) in [(0.7, 1e-3), (0.6, 5e-4), (0.55, 4e-4), (0.4, 1e-4)] {
         for precision in Precision::ALL {
@@ -136,7 +136,7 @@ fn tree_agrees_with_the_reference() {
 #[test]
 fn tree_with_all_cells_open_is_the_direct_sum() {
     let (position, mass) = cluster(1500, 9);
-    let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.0, with_potential: true };
+    let problem = ForceProblem { position: &position, mass: &mass, g: 1.0, eps: 0.0, with_potential: true };
     let strategy = tree::TreeCpuStrategy {
         acceptance: Acceptance::Geometric { theta: 1e-9 },
         ..tree::TreeCpuStrategy::new(Precision::Double, InstructionSet::best())
@@ -154,7 +154,7 @@ fn tree_with_all_cells_open_is_the_direct_sum() {
 #[test]
 fn relative_criterion_bounds_the_error_by_the_acceleration() {
     let (position, mass) = cluster(5000, 4);
-    let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: false };
+    let problem = ForceProblem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: false };
     let reference = ReferenceForces::of(&problem);
     let truncation = truncation_error(Order::Quadrupole, MAX_THETA);
     let bounds = ErrorBounds::new(&problem, Precision::Double, truncation);
@@ -189,8 +189,13 @@ fn f32_forces_are_correct_in_si_units() {
         z: position.z.iter().map(|x| x * metres).collect(),
     };
     let heavy: Vec<f64> = mass.iter().map(|m| m * kilograms).collect();
-    let problem =
-        Problem { position: &scaled, mass: &heavy, g: 6.67e-11, eps: 0.01 * metres, with_potential: true };
+    let problem = ForceProblem {
+        position: &scaled,
+        mass: &heavy,
+        g: 6.67e-11,
+        eps: 0.01 * metres,
+        with_potential: true,
+    };
     let reference = ReferenceForces::of(&problem);
     let bounds = ErrorBounds::new(&problem, Precision::Single, truncation_error(Order::Quadrupole, 0.6));
     for strategy in Precision::ALL.into_iter().flat_map(both_strategies) {
@@ -205,7 +210,7 @@ fn f32_forces_are_correct_in_si_units() {
 fn mixed_precision_does_not_depend_on_the_origin() {
     let (mut position, mass) = cluster(1000, 7);
     position.translate([1e6, -2e6, 3e6]);
-    let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
+    let problem = ForceProblem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
     for precision in [Precision::Mixed, Precision::Double] {
         let strategy = direct::DirectCpuStrategy::new(precision, InstructionSet::best());
         let bounds = ErrorBounds::new(&problem, precision, 0.0);
@@ -216,7 +221,7 @@ fn mixed_precision_does_not_depend_on_the_origin() {
 }
 
 /// All bodies at one point: there is no force, and every pair is at distance `eps`.
-fn check_forces_at_one_point(forces: &Forces, masses: &[f64], eps: f64, strategy: &CpuStrategy) {
+fn check_forces_at_one_point(forces: &Forces, masses: &[f64], eps: f64, strategy: &GravityCpuStrategy) {
     let potential = forces.potential.as_ref().unwrap();
     let total: f64 = masses.iter().sum();
     for i in 0..masses.len() {
@@ -244,7 +249,7 @@ fn degenerate_bodies_give_finite_forces() {
         for position in [plane, line, point, outlier] {
             for masses in [&mass, &zero] {
                 let problem =
-                    Problem { position: &position, mass: masses, g: 1.0, eps, with_potential: true };
+                    ForceProblem { position: &position, mass: masses, g: 1.0, eps, with_potential: true };
                 for strategy in Precision::ALL.into_iter().flat_map(both_strategies) {
                     let forces = strategy.forces(&problem, None);
                     let potential = forces.potential.iter().flatten().copied();
@@ -272,12 +277,12 @@ fn bits_depend_neither_on_the_number_of_threads_nor_on_the_memory() {
             strategies.map(move |strategy| (position, strategy))
         }) {
             let strategy = match strategy {
-                CpuStrategy::Tree(tree) if n == 5000 => {
-                    CpuStrategy::Tree(tree::TreeCpuStrategy { acceptance: relative, ..tree })
+                GravityCpuStrategy::Tree(tree) if n == 5000 => {
+                    GravityCpuStrategy::Tree(tree::TreeCpuStrategy { acceptance: relative, ..tree })
                 }
                 other => other,
             };
-            let problem = Problem { position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
+            let problem = ForceProblem { position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
             let mut memory = CpuMemory::default();
             let mut forces_on = |threads| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -287,7 +292,8 @@ fn bits_depend_neither_on_the_number_of_threads_nor_on_the_memory() {
                     let previous = Some(&first.acceleration);
                     strategy.forces_into(&problem, previous, &mut memory, &mut second);
                     // Other bodies leave their values in the memory.
-                    let others = Problem { position: &clustered, eps: 0.5, with_potential: false, ..problem };
+                    let others =
+                        ForceProblem { position: &clustered, eps: 0.5, with_potential: false, ..problem };
                     strategy.forces_into(&others, previous, &mut memory, &mut Forces::default());
                     (first, second)
                 })
@@ -307,7 +313,7 @@ fn forces_on_a_range_of_targets_have_the_bits_of_those_on_all() {
     let (position, mass) = cluster(n, 5);
     for (precision, with_potential) in [(Precision::Single, false), (Precision::Double, true)] {
         let strategy = direct::DirectCpuStrategy::new(precision, InstructionSet::best());
-        let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential };
+        let problem = ForceProblem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential };
         let (all, mut memory) = (direct::forces(&problem, &strategy), CpuMemory::default());
         for targets in [0..n, 0..1, n - 1..n, 300..301, 17..555, 40..40] {
             let mut found = Forces::default();
@@ -332,16 +338,21 @@ fn potentials_do_not_change_the_bits_of_accelerations() {
                 let acceptance = Acceptance::Relative { alpha: 0.01, theta: 0.6 };
                 let tree = tree::TreeCpuStrategy::new(precision, set);
                 let strategies = [
-                    CpuStrategy::Direct(direct::DirectCpuStrategy::new(precision, set)),
-                    CpuStrategy::Tree(tree),
-                    CpuStrategy::Tree(tree::TreeCpuStrategy { acceptance, ..tree }),
+                    GravityCpuStrategy::Direct(direct::DirectCpuStrategy::new(precision, set)),
+                    GravityCpuStrategy::Tree(tree),
+                    GravityCpuStrategy::Tree(tree::TreeCpuStrategy { acceptance, ..tree }),
                 ];
                 for strategy in strategies {
-                    let problem =
-                        Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: true };
+                    let problem = ForceProblem {
+                        position: &position,
+                        mass: &mass,
+                        g: 1.0,
+                        eps: 0.01,
+                        with_potential: true,
+                    };
                     let first = strategy.forces(&problem, None);
                     let with = strategy.forces(&problem, Some(&first.acceleration));
-                    let problem = Problem { with_potential: false, ..problem };
+                    let problem = ForceProblem { with_potential: false, ..problem };
                     let without = strategy.forces(&problem, Some(&first.acceleration));
                     assert!(with.potential.is_some() && without.potential.is_none());
                     assert!(with.acceleration == without.acceleration, "{n} bodies, {strategy:?}");

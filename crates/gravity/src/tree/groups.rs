@@ -13,7 +13,7 @@ use super::build::Octree;
 
 /// Range of neighbouring bodies in curve order, and the box around them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct BodyGroup {
     /// Range of the sorted bodies.
     pub bodies: Range<usize>,
     /// Centre of the bounding box.
@@ -36,7 +36,7 @@ enum Part {
     Cell(usize),
 }
 
-impl Group {
+impl BodyGroup {
     fn new(tree: &Octree, bodies: Range<usize>) -> Self {
         let mut group = Self { bodies, centre: [0.0; 3], half: [0.0; 3] };
         for (axis, column) in [&tree.position.x, &tree.position.y, &tree.position.z].into_iter().enumerate() {
@@ -54,20 +54,20 @@ impl Group {
 
 /// Returns the first body at or after `body` with which a group starts, or the number of bodies.
 /// `groups` are those of all bodies, in curve order.
-pub(crate) fn next_group_start(groups: &[Group], body: usize) -> usize {
+pub(crate) fn next_group_start(groups: &[BodyGroup], body: usize) -> usize {
     let group = groups.partition_point(|group| group.bodies.start < body);
     groups.get(group).map_or(groups.last().map_or(0, |last| last.bodies.end), |group| group.bodies.start)
 }
 
 /// Returns the groups of the bodies `range`, which starts and ends between groups.
-pub(crate) fn groups_within(groups: &[Group], range: Range<usize>) -> &[Group] {
+pub(crate) fn groups_within(groups: &[BodyGroup], range: Range<usize>) -> &[BodyGroup] {
     let index_of = |body| groups.partition_point(|group| group.bodies.start < body);
     &groups[index_of(range.start)..index_of(range.end)]
 }
 
 impl Octree {
     /// Returns groups of at most `size` bodies in curve order. Every body is in exactly one group.
-    pub fn groups(&self, size: usize) -> Vec<Group> {
+    pub fn groups(&self, size: usize) -> Vec<BodyGroup> {
         let mut groups = Vec::new();
         self.find_groups(size, &mut groups);
         groups
@@ -77,7 +77,7 @@ impl Octree {
     ///
     /// The bodies of a cell with more than `size` bodies are in groups of that cell alone. Such
     /// cells are therefore independent, and threads share them.
-    pub fn find_groups(&self, size: usize, groups: &mut Vec<Group>) {
+    pub fn find_groups(&self, size: usize, groups: &mut Vec<BodyGroup>) {
         let size = size.max(1);
         let max_share = (self.mass.len() / MIN_PARTS).max(MIN_SHARE).max(size);
         let mut parts = Vec::new();
@@ -94,7 +94,7 @@ impl Octree {
                     });
                 }
             }
-            ranges.into_iter().map(|bodies| Group::new(self, bodies))
+            ranges.into_iter().map(|bodies| BodyGroup::new(self, bodies))
         }));
     }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn groups_are_cut_at_their_starts() {
-        let group = |bodies| Group { bodies, centre: [0.0; 3], half: [0.0; 3] };
+        let group = |bodies| BodyGroup { bodies, centre: [0.0; 3], half: [0.0; 3] };
         let groups = [group(0..3), group(3..4), group(4..9)];
         assert_eq!([0, 1, 3, 4, 5, 9].map(|body| next_group_start(&groups, body)), [0, 3, 3, 4, 9, 9]);
         assert_eq!(groups_within(&groups, 0..9), groups);
@@ -167,7 +167,7 @@ mod tests {
             let tree = Octree::build(&position, &vec![1.0; n as usize], 16);
             let mut expected = Vec::new();
             tree.visit_ranges(0, size, size, &mut |part| match part {
-                Part::Group(bodies) => expected.push(Group::new(&tree, bodies)),
+                Part::Group(bodies) => expected.push(BodyGroup::new(&tree, bodies)),
                 Part::Cell(cell) => panic!("cell {cell} is not divided"),
             });
             assert_eq!(tree.groups(size), expected, "{n} bodies, groups of {size}");

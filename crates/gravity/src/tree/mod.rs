@@ -23,7 +23,7 @@ mod subtrees;
 
 pub use build::{Cell, Octree};
 pub use crowding::Crowding;
-pub use groups::Group;
+pub use groups::BodyGroup;
 pub(crate) use groups::{groups_within, next_group_start};
 pub use moments::Moments;
 pub use morton::{COORDINATE_BITS, Cube};

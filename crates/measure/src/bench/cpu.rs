@@ -1,7 +1,7 @@
 //! Benchmarks of the solvers on the CPU.
 
 use orrery_gravity::settings::Acceptance;
-use orrery_gravity::solver::{CpuMemory, Forces, Problem, direct, tree};
+use orrery_gravity::solver::{CpuMemory, ForceProblem, Forces, direct, tree};
 use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
 use serde_json::json;
@@ -20,7 +20,7 @@ pub fn bench_direct(
     repeats: usize,
 ) -> Measurement {
     let n = mass.len();
-    let problem = Problem { position, mass, g: 1.0, eps: 0.01, with_potential: false };
+    let problem = ForceProblem { position, mass, g: 1.0, eps: 0.01, with_potential: false };
     let strategy = direct::DirectCpuStrategy::new(precision, set);
     let forces = direct::forces(&problem, &strategy);
     let times = time_on_host(repeats, || drop(direct::forces(&problem, &strategy)));
@@ -48,7 +48,7 @@ pub fn bench_tree(
     set: InstructionSet,
     precision: Precision,
     acceptance: Acceptance,
-    problem: &Problem,
+    problem: &ForceProblem,
     shape: Shape,
     repeats: usize,
 ) -> Measurement {
@@ -99,7 +99,7 @@ pub fn describe_acceptance(acceptance: &Acceptance) -> String {
 /// Finds the largest tolerance of the relative criterion, to 5%, whose rms force error is at most
 /// `target_rms`.
 pub fn acceptance_for_rms(
-    problem: &Problem,
+    problem: &ForceProblem,
     precision: Precision,
     set: InstructionSet,
     target_rms: f64,

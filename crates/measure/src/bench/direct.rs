@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use orrery_device::{Device, DeviceError, DeviceKind, Origin, ceiling};
+use orrery_device::{Device, DeviceError, DeviceKind, ModuleOrigin, ceiling};
 use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_model::Precision;
 use serde_json::{Value, json};
@@ -160,10 +160,10 @@ pub fn time_builds(
     // The first evaluation builds the kernels that depend on the masses.
     workload.queue_forces(&mut solver)?;
     let times = solver.build_times();
-    let origin_name = |origin: &Origin| match origin {
-        Origin::Compiled => "compiled",
-        Origin::Disk => "disk",
-        Origin::Memory => "memory",
+    let origin_name = |origin: &ModuleOrigin| match origin {
+        ModuleOrigin::Compiled => "compiled",
+        ModuleOrigin::Disk => "disk",
+        ModuleOrigin::Memory => "memory",
     };
     Ok(json!({
         "seconds": times.iter().map(|build| build.time.as_secs_f64()).sum::<f64>(),

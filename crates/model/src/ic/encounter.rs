@@ -29,7 +29,7 @@ const MAX_SEPARATION_RATIO: f64 = 1e6;
 
 /// Orientation of a disc relative to the orbit. Angles in radians.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Orientation {
+pub struct DiscOrientation {
     /// Angle between the spins of the disc and of the orbit.
     pub inclination: f64,
     /// Angle from the ascending node to the pericentre, along the orbit.
@@ -44,9 +44,9 @@ pub struct Encounter {
     /// Second galaxy. Its ids follow those of the first.
     pub second: Galaxy,
     /// Orientation of the first disc.
-    pub first_orientation: Orientation,
+    pub first_orientation: DiscOrientation,
     /// Orientation of the second disc.
-    pub second_orientation: Orientation,
+    pub second_orientation: DiscOrientation,
     /// Smallest distance of the two centres on the orbit.
     pub pericentre: f64,
     /// Distance of the centres at the start.
@@ -57,7 +57,7 @@ impl Default for Encounter {
     /// Two equal galaxies with the orientations of Toomre & Toomre's model of the Antennae, in
     /// galactic units: i = 60° and ω = −30° for both.
     fn default() -> Self {
-        let orientation = Orientation { inclination: PI / 3.0, argument: -PI / 6.0 };
+        let orientation = DiscOrientation { inclination: PI / 3.0, argument: -PI / 6.0 };
         Self {
             first: Galaxy::default(),
             second: Galaxy { seed: 2, ..Galaxy::default() },
@@ -136,7 +136,7 @@ impl Encounter {
 
 /// Rotates a galaxy out of the x-y plane. `pericentre` is the azimuth of the other galaxy, seen
 /// from this one, at the pericentre.
-fn tilt_galaxy(bodies: &mut Particles, orientation: Orientation, pericentre: f64) {
+fn tilt_galaxy(bodies: &mut Particles, orientation: DiscOrientation, pericentre: f64) {
     let rotated =
         |v| rotated_about_z(rotated_about_x(v, orientation.inclination), pericentre - orientation.argument);
     for i in 0..bodies.len() {
@@ -182,8 +182,8 @@ mod tests {
     #[test]
     fn discs_have_the_given_orientation() {
         let mut encounter = small_encounter();
-        encounter.first_orientation = Orientation { inclination: PI / 2.0, argument: 0.0 };
-        encounter.second_orientation = Orientation { inclination: PI, argument: 0.3 };
+        encounter.first_orientation = DiscOrientation { inclination: PI / 2.0, argument: 0.0 };
+        encounter.second_orientation = DiscOrientation { inclination: PI, argument: 0.3 };
         let bodies = encounter.generate(G).unwrap();
         let spin = |ids: std::ops::Range<u64>| {
             let mut disc = bodies.filtered(|body| ids.contains(&body.id) && body.species == Species::Disc);

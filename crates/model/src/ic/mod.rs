@@ -31,7 +31,7 @@ use crate::analysis::sum::compensated_sum;
 use crate::analysis::{centre_of_mass, centre_of_mass_velocity};
 use crate::{Particles, short_number};
 
-pub use encounter::{Encounter, Orientation};
+pub use encounter::{DiscOrientation, Encounter};
 pub use figure_eight::FigureEight;
 pub use galaxy::Galaxy;
 pub use hernquist::Hernquist;

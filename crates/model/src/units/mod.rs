@@ -37,7 +37,7 @@ pub const SOLAR_MASS: f64 = GM_SUN / G_SI;
 
 /// Sizes of the units of a system in SI.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scale {
+pub struct UnitScale {
     /// Metres.
     pub length: f64,
     /// Kilograms.
@@ -95,7 +95,7 @@ pub enum Units {
     /// Ångström, atomic mass units, picoseconds and kelvin. The unit of energy is 0.01 kJ/mol.
     Real,
     /// A scale read from a file.
-    Custom(Scale),
+    Custom(UnitScale),
 }
 
 /// Error in a quantity or in the name of a unit system.
@@ -184,16 +184,16 @@ impl Units {
     }
 
     /// Sizes of the units in SI. `None` for a system without a physical scale.
-    pub fn scale(&self) -> Option<Scale> {
+    pub fn scale(&self) -> Option<UnitScale> {
         match self {
             Self::NBody | Self::Dimensionless | Self::LennardJones => None,
-            Self::Real => Some(Scale { length: 1e-10, mass: ATOMIC_MASS, time: 1e-12 }),
-            Self::Si => Some(Scale { length: 1.0, mass: 1.0, time: 1.0 }),
+            Self::Real => Some(UnitScale { length: 1e-10, mass: ATOMIC_MASS, time: 1e-12 }),
+            Self::Si => Some(UnitScale { length: 1.0, mass: 1.0, time: 1.0 }),
             Self::Galactic => {
                 let length = 1e3 * PARSEC;
-                Some(Scale { length, mass: 1e10 * SOLAR_MASS, time: length / 1e3 })
+                Some(UnitScale { length, mass: 1e10 * SOLAR_MASS, time: length / 1e3 })
             }
-            Self::Solar => Some(Scale { length: ASTRONOMICAL_UNIT, mass: SOLAR_MASS, time: JULIAN_YEAR }),
+            Self::Solar => Some(UnitScale { length: ASTRONOMICAL_UNIT, mass: SOLAR_MASS, time: JULIAN_YEAR }),
             Self::Custom(scale) => Some(*scale),
         }
     }
@@ -480,7 +480,7 @@ impl Units {
     /// Returns the unit in which masses per area are shown: Msun/kpc^2, Msun/au^2 or kg/m^2,
     /// depending on the unit of length.
     pub fn shown_surface_density(&self) -> ShownUnit {
-        let Some(Scale { length, mass, .. }) = self.scale() else {
+        let Some(UnitScale { length, mass, .. }) = self.scale() else {
             return ShownUnit { name: "", size: 1.0 };
         };
         let kpc = 1e3 * PARSEC;

@@ -89,12 +89,13 @@ fn surface_densities_have_units_of_their_lengths() {
 #[test]
 fn systems_with_the_same_scale_are_the_same() {
     let scale = Units::Solar.scale().unwrap();
-    let rounded = Units::Custom(Scale { mass: scale.mass * (1.0 + 1e-12), ..scale });
+    let rounded = Units::Custom(UnitScale { mass: scale.mass * (1.0 + 1e-12), ..scale });
     assert!(Units::Solar.is_same_as(&rounded) && rounded.is_same_as(&Units::Solar));
-    for other in [Units::NBody, Units::Galactic, Units::Custom(Scale { time: 2.0 * scale.time, ..scale })] {
+    for other in [Units::NBody, Units::Galactic, Units::Custom(UnitScale { time: 2.0 * scale.time, ..scale })]
+    {
         assert!(!Units::Solar.is_same_as(&other) && !other.is_same_as(&Units::Solar), "{other:?}");
     }
-    let text = Units::Custom(Scale { length: 1.5, mass: 2e30, time: 3.0 }).describe();
+    let text = Units::Custom(UnitScale { length: 1.5, mass: 2e30, time: 3.0 }).describe();
     assert_eq!(text, "custom (length 1.5e0 m, mass 2e30 kg, time 3e0 s)");
 }
 

@@ -3,7 +3,7 @@
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
 use super::ReduceOperation;
-use crate::Number;
+use crate::PrimitiveNumber;
 
 // SAFETY: the kernel reads n elements of the input and writes one result per block and one in the
 // end. The launch passes the length of the input as n, and there are at most `max_block_count`
@@ -29,7 +29,7 @@ const REDUCE: KernelFile = unsafe { KernelFile::new("reduce.cu", include_str!("r
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Reduce<T: Number> {
+pub struct Reduce<T: PrimitiveNumber> {
     device: Device,
     kernel: Kernel,
     strategy: ReduceStrategy,
@@ -97,7 +97,7 @@ const fn vector_width<T>() -> usize {
     16 / size_of::<T>()
 }
 
-impl<T: Number> Reduce<T> {
+impl<T: PrimitiveNumber> Reduce<T> {
     /// Compiles the kernel. A reduction of f64 needs a device with f64 support.
     pub fn new(device: &Device, operation: ReduceOperation) -> Result<Self, DeviceError> {
         Self::with_strategy(device, operation, ReduceStrategy::default())

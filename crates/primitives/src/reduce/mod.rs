@@ -23,7 +23,7 @@ pub use device::{Reduce, ReduceStrategy};
 
 use rayon::prelude::*;
 
-use crate::Number;
+use crate::PrimitiveNumber;
 
 /// Operation that combines two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ impl ReduceOperation {
 
     /// Returns the identity element, which is also the result for an empty slice: 0 for a sum, ∞
     /// for a minimum.
-    pub fn identity<T: Number>(self) -> T {
+    pub fn identity<T: PrimitiveNumber>(self) -> T {
         match self {
             Self::Sum => T::ZERO,
             Self::Min => T::HIGHEST,
@@ -51,7 +51,7 @@ impl ReduceOperation {
     }
 
     /// Combines a partial result with the next number. For min and max, `partial` must not be NaN.
-    fn combine<T: Number>(self, partial: T, next: T) -> T {
+    fn combine<T: PrimitiveNumber>(self, partial: T, next: T) -> T {
         match self {
             Self::Sum => partial.plus(next),
             Self::Min => [partial, next][usize::from(next < partial)],
@@ -61,7 +61,7 @@ impl ReduceOperation {
 }
 
 /// Reference implementation: combines the numbers from left to right.
-pub fn reduce_reference<T: Number>(operation: ReduceOperation, numbers: &[T]) -> T {
+pub fn reduce_reference<T: PrimitiveNumber>(operation: ReduceOperation, numbers: &[T]) -> T {
     numbers.iter().fold(operation.identity(), |partial, &next| operation.combine(partial, next))
 }
 
@@ -72,7 +72,7 @@ const CHUNK_LEN: usize = 1 << 15;
 const PARTIAL_RESULTS: usize = 32;
 
 /// Reduces on all CPU cores. The result has the same bits for any number of threads.
-pub fn reduce_on_cpu<T: Number>(operation: ReduceOperation, numbers: &[T]) -> T {
+pub fn reduce_on_cpu<T: PrimitiveNumber>(operation: ReduceOperation, numbers: &[T]) -> T {
     let chunk_results: Vec<T> = match operation {
         ReduceOperation::Sum => reduce_chunks(numbers, T::ZERO, T::plus),
         ReduceOperation::Min => reduce_chunks(numbers, T::HIGHEST, |a, b| if b < a { b } else { a }),
@@ -83,7 +83,11 @@ pub fn reduce_on_cpu<T: Number>(operation: ReduceOperation, numbers: &[T]) -> T 
 
 /// Returns the result of each chunk of [`CHUNK_LEN`] numbers. `combine` is a closure, not an
 /// [`ReduceOperation`], so that the inner loop is compiled for each operation and vectorised.
-fn reduce_chunks<T: Number>(numbers: &[T], identity: T, combine: impl Fn(T, T) -> T + Copy + Sync) -> Vec<T> {
+fn reduce_chunks<T: PrimitiveNumber>(
+    numbers: &[T],
+    identity: T,
+    combine: impl Fn(T, T) -> T + Copy + Sync,
+) -> Vec<T> {
     let reduce_chunk = |chunk: &[T]| {
         let mut partial = [identity; PARTIAL_RESULTS];
         let rows = chunk.chunks_exact(PARTIAL_RESULTS);

@@ -6,7 +6,7 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError, DeviceKind};
 
 use super::{Reduce, ReduceOperation, ReduceStrategy, reduce_reference};
-use crate::Number;
+use crate::PrimitiveNumber;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -34,7 +34,7 @@ fn test_lengths() -> Vec<usize> {
 }
 
 /// Random numbers for the checks.
-trait ReduceSample: Number {
+trait ReduceSample: PrimitiveNumber {
     /// Returns a number of random sign and magnitude from random bits.
     fn from_random_bits(bits: u64) -> Self;
     /// Returns a number whose sums are the same in any order: an integer of any magnitude, or a

@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 use super::{ScanKind, scan_from, scan_reference};
-use crate::Number;
+use crate::PrimitiveNumber;
 
 /// Numbers per task of the thread pool. The value is fixed, because it determines the order of
 /// additions.
@@ -12,7 +12,7 @@ const CHUNK_LEN: usize = 1 << 14;
 
 /// Replaces the numbers by their prefix sums, on all CPU cores. The sums have the same bits for any
 /// number of threads.
-pub fn scan_on_cpu<T: Number>(kind: ScanKind, numbers: &mut [T]) {
+pub fn scan_on_cpu<T: PrimitiveNumber>(kind: ScanKind, numbers: &mut [T]) {
     let sum = |chunk: &[T]| chunk.iter().fold(T::ZERO, |sum, &number| sum.plus(number));
     let mut before: Vec<T> = numbers.par_chunks(CHUNK_LEN).map(sum).collect();
     scan_reference(ScanKind::Exclusive, &mut before);
@@ -23,7 +23,7 @@ pub fn scan_on_cpu<T: Number>(kind: ScanKind, numbers: &mut [T]) {
 mod tests {
     use super::*;
 
-    fn scanned<T: Number>(scan: fn(ScanKind, &mut [T]), kind: ScanKind, numbers: &[T]) -> Vec<T> {
+    fn scanned<T: PrimitiveNumber>(scan: fn(ScanKind, &mut [T]), kind: ScanKind, numbers: &[T]) -> Vec<T> {
         let mut sums = numbers.to_vec();
         scan(kind, &mut sums);
         sums

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
 use super::ScanKind;
-use crate::Number;
+use crate::PrimitiveNumber;
 
 // SAFETY: the kernel accesses n elements of input and output and the words that tiles publish. The
 // launch passes buffers of length n, and `reserve` allocates `published_words`. A tile waits only
@@ -86,21 +86,21 @@ impl ScanStrategy {
     }
 
     /// Returns the numbers per tile. A block scans one tile.
-    pub fn tile_len<T: Number>(&self) -> u64 {
+    pub fn tile_len<T: PrimitiveNumber>(&self) -> u64 {
         u64::from(self.block_size) * u64::from(self.loads_per_thread) * (16 / size_of::<T>() as u64)
     }
 
     /// Returns the number of blocks per SM that the compiler leaves enough registers for. Sums of 8
     /// bytes take two registers each: with a tile in registers, or with more than 8 loads per
     /// thread, there are enough for one block less.
-    fn min_blocks<T: Number>(&self) -> u32 {
+    fn min_blocks<T: PrimitiveNumber>(&self) -> u32 {
         let is_tight = size_of::<T>() == 8 && (!self.has_tile_in_shared || self.loads_per_thread > 8);
         self.min_blocks_per_sm.saturating_sub(u32::from(is_tight)).max(1)
     }
 
     /// Returns the number of 64-bit words for the published sums of tiles, rows and pages. Each
     /// word has 32 bits of a sum.
-    fn published_words<T: Number>(&self, n: u64) -> u64 {
+    fn published_words<T: PrimitiveNumber>(&self, n: u64) -> u64 {
         let tiles = n.div_ceil(self.tile_len::<T>());
         let (rows, pages) = (tiles.div_ceil(SPAN), tiles.div_ceil(SPAN * SPAN));
         (tiles + rows + pages) * (size_of::<T>() as u64 / 4)
@@ -112,7 +112,7 @@ impl ScanStrategy {
 /// All launches of one `Scan` share its buffers, so they must be queued on one queue, or on several
 /// queues that wait for each other's events.
 #[derive(Debug)]
-pub struct Scan<T: Number> {
+pub struct Scan<T: PrimitiveNumber> {
     device: Device,
     kernel: Kernel,
     kind: ScanKind,
@@ -127,7 +127,7 @@ pub struct Scan<T: Number> {
     number: PhantomData<T>,
 }
 
-impl<T: Number> Scan<T> {
+impl<T: PrimitiveNumber> Scan<T> {
     /// Compiles the kernel. A scan of f64 needs a device with f64 support.
     pub fn new(device: &Device, kind: ScanKind) -> Result<Self, DeviceError> {
         Self::with_strategy(device, kind, ScanStrategy::default())

@@ -15,7 +15,7 @@ pub mod selftest;
 pub use cpu::scan_on_cpu;
 pub use device::{Scan, ScanStrategy};
 
-use crate::Number;
+use crate::PrimitiveNumber;
 
 /// Inclusive or exclusive sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,12 +32,12 @@ impl ScanKind {
 }
 
 /// Reference implementation: replaces the numbers by their prefix sums, from left to right.
-pub fn scan_reference<T: Number>(kind: ScanKind, numbers: &mut [T]) {
+pub fn scan_reference<T: PrimitiveNumber>(kind: ScanKind, numbers: &mut [T]) {
     scan_from(T::ZERO, kind, numbers);
 }
 
 /// Replaces the numbers by `before` plus their prefix sums.
-fn scan_from<T: Number>(before: T, kind: ScanKind, numbers: &mut [T]) {
+fn scan_from<T: PrimitiveNumber>(before: T, kind: ScanKind, numbers: &mut [T]) {
     let mut sum = before;
     for number in numbers {
         let next = sum.plus(*number);

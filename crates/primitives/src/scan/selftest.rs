@@ -6,7 +6,7 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 
 use super::{Scan, ScanKind, ScanStrategy, scan_reference};
-use crate::Number;
+use crate::PrimitiveNumber;
 
 /// Strategy with the shortest tiles, so that few numbers already fill rows and pages.
 pub const SHORT_TILES: ScanStrategy =
@@ -33,7 +33,7 @@ pub fn checks() -> Vec<Check> {
 
 /// Numbers whose sums are the same in any order: integers of any magnitude, and floats with small
 /// integer values.
-trait ScanSample: Number {
+trait ScanSample: PrimitiveNumber {
     fn from_random_bits(bits: u64) -> Self;
 }
 
@@ -59,7 +59,11 @@ fn message(error: DeviceError) -> String {
     error.to_string()
 }
 
-fn scan_on_device<T: Number>(scan: &mut Scan<T>, device: &Device, numbers: &[T]) -> Result<Vec<T>, String> {
+fn scan_on_device<T: PrimitiveNumber>(
+    scan: &mut Scan<T>,
+    device: &Device,
+    numbers: &[T],
+) -> Result<Vec<T>, String> {
     let mut run = || {
         let (from, to) = (device.upload(numbers)?, device.zeros(numbers.len())?);
         scan.launch(device.queue(), &from, &to)?;
@@ -69,7 +73,7 @@ fn scan_on_device<T: Number>(scan: &mut Scan<T>, device: &Device, numbers: &[T])
 }
 
 /// Returns an error that names the first sum that differs from the reference.
-fn compare<T: Number>(kind: ScanKind, numbers: &[T], got: &[T]) -> Result<(), String> {
+fn compare<T: PrimitiveNumber>(kind: ScanKind, numbers: &[T], got: &[T]) -> Result<(), String> {
     let mut expected = numbers.to_vec();
     scan_reference(kind, &mut expected);
     match (0..numbers.len()).find(|&i| got[i] != expected[i]) {

@@ -1,7 +1,7 @@
 //! The device alone, with its fastest kernel and copies from and to page-locked memory.
 
 use orrery_device::{Buffer, Device, DeviceError, Pinned};
-use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::ForceProblem;
 use orrery_gravity::solver::direct::device::{DeviceDirect, DirectDeviceStrategy};
 use orrery_measure::workload::{VectorBuffers, columns_of, zero_vectors};
 use orrery_model::{Precision, Vec3s};
@@ -11,7 +11,7 @@ use super::device_part::pinned_copies;
 /// A sum by the device alone.
 pub struct DeviceAlone<'a> {
     device: &'a Device,
-    problem: Problem<'a>,
+    problem: ForceProblem<'a>,
     direct: DeviceDirect,
     mass: Buffer<f64>,
     position: VectorBuffers,
@@ -22,7 +22,7 @@ pub struct DeviceAlone<'a> {
 
 impl<'a> DeviceAlone<'a> {
     /// Prepares the sum with the default strategy.
-    pub fn new(device: &'a Device, problem: Problem<'a>) -> Result<Self, DeviceError> {
+    pub fn new(device: &'a Device, problem: ForceProblem<'a>) -> Result<Self, DeviceError> {
         let n = problem.mass.len();
         let strategy = DirectDeviceStrategy::default_for(device, n, Precision::Single);
         Ok(Self {
@@ -44,7 +44,7 @@ impl<'a> DeviceAlone<'a> {
 
     /// Copies the positions to the device, computes the accelerations, copies them back and waits.
     pub fn run(&mut self) -> Result<(), DeviceError> {
-        let (queue, Problem { g, eps, .. }) = (self.device.queue(), self.problem);
+        let (queue, ForceProblem { g, eps, .. }) = (self.device.queue(), self.problem);
         for (to, from) in self.position.iter().zip(&mut self.host_position) {
             queue.write_async(to, from)?;
         }

@@ -2,7 +2,7 @@
 //! accelerations back.
 
 use orrery_device::{Buffer, Device, DeviceError, Event, Pinned, Queue};
-use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::ForceProblem;
 use orrery_gravity::solver::direct::device::DeviceTargetSum;
 use orrery_measure::workload::{VectorBuffers, columns_of, zero_vectors};
 use orrery_model::Vec3s;
@@ -58,7 +58,7 @@ struct Segment {
 /// Positions, masses and accelerations on a device, and the kernels for its targets.
 pub(super) struct DevicePart<'a> {
     device: &'a Device,
-    problem: Problem<'a>,
+    problem: ForceProblem<'a>,
     mass: Buffer<f64>,
     position: VectorBuffers,
     acceleration: VectorBuffers,
@@ -78,7 +78,7 @@ impl<'a> DevicePart<'a> {
     /// Prepares the forces on the first `targets` bodies.
     pub(super) fn new(
         device: &'a Device,
-        problem: Problem<'a>,
+        problem: ForceProblem<'a>,
         targets: usize,
         copies: CopyMode,
     ) -> Result<Self, DeviceError> {
@@ -117,7 +117,7 @@ impl<'a> DevicePart<'a> {
     /// accelerations.
     pub(super) fn queue_work(&mut self, recorder: &mut SpanRecorder) -> Result<(), DeviceError> {
         let queue = self.device.queue();
-        let Problem { position, g, eps, .. } = self.problem;
+        let ForceProblem { position, g, eps, .. } = self.problem;
         let mut before = queue.record()?;
         recorder.record(KERNEL_LANE, queue, UPLOAD, || match &mut self.copies {
             Copies::Waiting { .. } => {

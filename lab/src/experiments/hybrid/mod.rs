@@ -31,7 +31,7 @@ use std::time::Instant;
 use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_gravity::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
 use orrery_gravity::solver::direct::{DirectCpuStrategy, forces_on_range};
-use orrery_gravity::solver::{CpuMemory, Forces, Problem};
+use orrery_gravity::solver::{CpuMemory, ForceProblem, Forces};
 use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
 
@@ -67,7 +67,7 @@ pub struct PartTimes {
 
 /// A sum that the CPU and a device share.
 pub struct HybridSum<'a> {
-    problem: Problem<'a>,
+    problem: ForceProblem<'a>,
     device_part: DevicePart<'a>,
     memory: CpuMemory,
     cpu_forces: Forces,
@@ -78,7 +78,7 @@ impl<'a> HybridSum<'a> {
     /// are copied to the device here, the positions in every [`HybridSum::run`].
     pub fn new(
         device: &'a Device,
-        problem: Problem<'a>,
+        problem: ForceProblem<'a>,
         cpu_targets: usize,
         copies: CopyMode,
     ) -> Result<Self, DeviceError> {

@@ -24,11 +24,11 @@ pub use device::{Matmul, MatmulStrategy};
 pub use tensor::TensorMatmul;
 
 use orrery_device::Arg;
-use orrery_primitives::Number;
+use orrery_primitives::PrimitiveNumber;
 use orrery_simd::{InstructionSet, Real};
 
 /// f32 or f64.
-pub trait MatrixNumber: Number + Real + Into<Arg<'static>> {
+pub trait MatrixNumber: PrimitiveNumber + Real + Into<Arg<'static>> {
     /// 1.
     const ONE: Self;
     /// Half a unit in the last place of 1: the largest relative error of one operation.

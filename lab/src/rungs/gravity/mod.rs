@@ -6,7 +6,7 @@ mod test_system;
 pub mod tree;
 
 use orrery_device::{Device, DeviceError, KernelBuilder};
-use orrery_gravity::solver::CpuStrategy;
+use orrery_gravity::solver::GravityCpuStrategy;
 use orrery_gravity::solver::device::{DeviceStrategy, ForceRequest};
 use orrery_model::Precision;
 
@@ -27,7 +27,7 @@ pub enum Threads {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GravityRungKind {
     /// CPU.
-    Cpu(CpuStrategy, Threads),
+    Cpu(GravityCpuStrategy, Threads),
     /// One CPU thread, with the loops of [`direct::plain`].
     PlainCpu,
     /// Device, with this strategy of a solver.

@@ -3,7 +3,7 @@
 use orrery_device::{Device, DeviceError};
 use orrery_gravity::settings::Acceptance;
 use orrery_gravity::solver::device::ForceRequest;
-use orrery_gravity::solver::{Problem, reference};
+use orrery_gravity::solver::{ForceProblem, reference};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
@@ -69,9 +69,9 @@ impl LectureSystem {
         Self { position, mass: vec![1.0 / n as f64; n], eps: 0.01 }
     }
 
-    pub(super) fn problem(&self) -> Problem<'_> {
+    pub(super) fn problem(&self) -> ForceProblem<'_> {
         let Self { position, mass, eps } = self;
-        Problem { position, mass, g: 1.5, eps: *eps, with_potential: false }
+        ForceProblem { position, mass, g: 1.5, eps: *eps, with_potential: false }
     }
 
     /// Returns the accelerations by direct summation in f64.
@@ -93,7 +93,7 @@ impl LectureSystem {
     ) -> Result<Vec3s, DeviceError> {
         let (position, mass) = (upload_vectors(device, &self.position)?, device.upload(&self.mass)?);
         let found = zero_vectors(device, self.mass.len())?;
-        let Problem { g, eps, .. } = self.problem();
+        let ForceProblem { g, eps, .. } = self.problem();
         solver.queue_forces(&ForceRequest {
             position: columns_of(&position),
             mass: &mass,

@@ -5,7 +5,7 @@
 pub mod selftest;
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
-use orrery_primitives::Number;
+use orrery_primitives::PrimitiveNumber;
 use orrery_primitives::reduce::{Reduce, ReduceOperation, ReduceStrategy};
 
 // SAFETY: a block reads its share of n elements and writes one. The launches pass the length of the
@@ -13,7 +13,7 @@ use orrery_primitives::reduce::{Reduce, ReduceOperation, ReduceStrategy};
 const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
 
 /// Number types of the ladder: f32 and i32.
-pub trait RungNumber: Number {
+pub trait RungNumber: PrimitiveNumber {
     /// Type in which a kernel adds, and its shuffle.
     const NUMBER_AND_SHUFFLE: [&'static str; 2];
 }

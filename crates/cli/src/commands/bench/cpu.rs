@@ -2,7 +2,7 @@
 
 use orrery_gravity::accuracy::ForceErrors;
 use orrery_gravity::settings::Acceptance;
-use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::ForceProblem;
 use orrery_measure::bench::Measurement;
 use orrery_measure::bench::cpu::{self as measure, acceptance_for_rms, describe_acceptance};
 use orrery_measure::sample::Shape;
@@ -60,7 +60,7 @@ pub fn bench_tree(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement
         let (position, mass) = shape.bodies(n);
         for precision in selected_precisions(arguments, &[Precision::Mixed]) {
             let problem =
-                Problem { position: &position, mass: &mass, g: 1.0, eps: 0.001, with_potential: false };
+                ForceProblem { position: &position, mass: &mass, g: 1.0, eps: 0.001, with_potential: false };
             let acceptance = match arguments.theta {
                 Some(theta) => Acceptance::Geometric { theta },
                 None => acceptance_for_rms(&problem, precision, set, arguments.rms.unwrap_or(DEFAULT_RMS)),
@@ -107,7 +107,8 @@ pub fn bench_crossover(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measur
     print_line!("{:>9} {:>9} {:>12} {:>12}  faster", "bodies", "precision", "direct, s", "tree, s");
     for n in selected_sizes(arguments, &[1000, 2000, 3000, 4000, 6000, 8000, 12_000, 16_000, 24_000]) {
         let (position, mass) = Shape::Plummer.bodies(n);
-        let problem = Problem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: false };
+        let problem =
+            ForceProblem { position: &position, mass: &mass, g: 1.0, eps: 0.01, with_potential: false };
         for precision in selected_precisions(arguments, &[Precision::Mixed]) {
             let pairs = measure::bench_direct(set, precision, &position, &mass, repeats);
             let acceptance = Acceptance::Geometric { theta: 0.6 };

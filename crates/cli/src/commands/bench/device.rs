@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use orrery_device::{Device, DeviceKind};
-use orrery_gravity::bodies::{Bodies, BodiesError, DeviceSetup, Stamp};
+use orrery_gravity::bodies::{Bodies, BodiesError, CheckStamp, DeviceSetup};
 use orrery_gravity::integrator::leapfrog_step;
 use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
 use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
@@ -99,7 +99,7 @@ fn bench_step(
     let step = measure::StepTiming::measure::<BodiesError>(device, n, force_seconds, || {
         leapfrog_step(&mut bodies, 1e-4)?;
         step_count += 1;
-        bodies.check_step(Stamp { step: step_count, time: 0.0 })
+        bodies.check_step(CheckStamp { step: step_count, time: 0.0 })
     })?;
     print_line!(
         "leapfrog step of {}, {}: {}, forces alone {} ({:+.1}%)",

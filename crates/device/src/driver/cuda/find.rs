@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use super::nvrtc::Nvrtc;
 use super::{Cuda, check_result};
 use crate::choice::Backend;
-use crate::driver::{Fault, Opened};
+use crate::driver::{DriverFault, Opened};
 use crate::peaks;
 use crate::properties::{DeviceKind, Properties};
 
@@ -39,7 +39,7 @@ fn find_installed() -> Result<Installed, String> {
     if !unsafe { sys::is_culib_present() } {
         return Err("no NVIDIA driver is installed (libcuda cannot be loaded)".to_owned());
     }
-    let message = |fault: Fault| format!("{}: {}", fault.call, fault.message);
+    let message = |fault: DriverFault| format!("{}: {}", fault.call, fault.message);
     let (mut devices, mut version) = (0, 0);
     // SAFETY: the library is loaded, and out-pointers point to locals.
     unsafe {
@@ -56,8 +56,8 @@ fn find_installed() -> Result<Installed, String> {
 }
 
 /// Opens a device: creates its context and reads its properties.
-pub(crate) fn open(index: usize) -> Result<Opened, Fault> {
-    let installed = installed().map_err(|why| Fault::new("cuInit", why))?;
+pub(crate) fn open(index: usize) -> Result<Opened, DriverFault> {
+    let installed = installed().map_err(|why| DriverFault::new("cuInit", why))?;
     let mut device = 0;
     let mut context = ptr::null_mut();
     // SAFETY: the driver is loaded and initialised, and out-pointers point to locals.
@@ -71,7 +71,11 @@ pub(crate) fn open(index: usize) -> Result<Opened, Fault> {
     Ok(Opened { properties, driver: Arc::new(driver) })
 }
 
-fn read_properties(index: usize, device: sys::CUdevice, installed: &Installed) -> Result<Properties, Fault> {
+fn read_properties(
+    index: usize,
+    device: sys::CUdevice,
+    installed: &Installed,
+) -> Result<Properties, DriverFault> {
     let attribute = |attribute| {
         // SAFETY: the driver returned the device.
         let value = unsafe { ask::get_attribute(device, attribute) };

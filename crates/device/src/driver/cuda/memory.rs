@@ -7,14 +7,14 @@ use cudarc::driver::sys::{self, CUmemorytype};
 
 use super::{Cuda, address_of, check_result, optional_functions, stream_of, to_handle};
 use crate::driver::{
-    Driver, Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows, PrefetchTarget,
+    Driver, DriverFault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows, PrefetchTarget,
 };
 use crate::properties::Memory;
 
 // SAFETY of the blocks below: `make_current` was called, handles are valid CUDA handles (the
 // contract in driver/mod.rs), and every out-pointer points to a local.
 impl MemoryDriver for Cuda {
-    fn memory(&self, _held_bytes: u64) -> Result<Memory, Fault> {
+    fn memory(&self, _held_bytes: u64) -> Result<Memory, DriverFault> {
         self.make_current()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: see above.
@@ -26,7 +26,7 @@ impl MemoryDriver for Cuda {
         u64::MAX
     }
 
-    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
+    fn allocate_memory(&self, bytes: u64) -> Result<Handle, DriverFault> {
         self.make_current()?;
         let mut address = 0;
         // SAFETY: see above.
@@ -41,7 +41,7 @@ impl MemoryDriver for Cuda {
         }
     }
 
-    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
+    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, DriverFault> {
         self.make_current()?;
         let mut pointer: *mut c_void = ptr::null_mut();
         // SAFETY: see above. The memory has `bytes` bytes.
@@ -59,7 +59,7 @@ impl MemoryDriver for Cuda {
         }
     }
 
-    unsafe fn register_host(&self, pointer: *mut u8, bytes: usize) -> Result<(), Fault> {
+    unsafe fn register_host(&self, pointer: *mut u8, bytes: usize) -> Result<(), DriverFault> {
         self.make_current()?;
         let flags = sys::CU_MEMHOSTREGISTER_PORTABLE as c_uint;
         // SAFETY: see above.
@@ -74,13 +74,13 @@ impl MemoryDriver for Cuda {
         }
     }
 
-    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
+    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         check_result("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(memory.0, 0, bytes, stream_of(queue)) })
     }
 
-    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), DriverFault> {
         // SAFETY: see above. If `from` is page-locked, it is in use until the wait ends.
         unsafe {
             let queued = self.write_async(queue, to, from);
@@ -90,7 +90,7 @@ impl MemoryDriver for Cuda {
         }
     }
 
-    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe {
             let queued = self.read_async(queue, from, to);
@@ -100,7 +100,7 @@ impl MemoryDriver for Cuda {
         }
     }
 
-    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         let code =
@@ -108,7 +108,7 @@ impl MemoryDriver for Cuda {
         check_result("cuMemcpyHtoDAsync", code)
     }
 
-    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         let code =
@@ -116,7 +116,7 @@ impl MemoryDriver for Cuda {
         check_result("cuMemcpyDtoHAsync", code)
     }
 
-    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
+    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         let code = unsafe {
@@ -125,7 +125,7 @@ impl MemoryDriver for Cuda {
         check_result("cuMemcpyDtoDAsync", code)
     }
 
-    unsafe fn write_rows(&self, queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write_rows(&self, queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), DriverFault> {
         let mut copy = new_copy_2d(to.row_bytes, to.rows);
         copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
         copy.srcHost = from.cast();
@@ -136,7 +136,7 @@ impl MemoryDriver for Cuda {
         unsafe { self.copy_2d_and_wait(queue, &copy) }
     }
 
-    unsafe fn read_rows(&self, queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read_rows(&self, queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), DriverFault> {
         let mut copy = new_copy_2d(from.row_bytes, from.rows);
         copy.srcDevice = from.memory.0;
         copy.srcPitch = from.pitch;
@@ -147,7 +147,7 @@ impl MemoryDriver for Cuda {
         unsafe { self.copy_2d_and_wait(queue, &copy) }
     }
 
-    unsafe fn copy_rows(&self, queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), Fault> {
+    unsafe fn copy_rows(&self, queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), DriverFault> {
         self.make_current()?;
         let mut copy = new_copy_2d(from.row_bytes, from.rows);
         copy.srcDevice = from.memory.0;
@@ -158,7 +158,7 @@ impl MemoryDriver for Cuda {
         check_result("cuMemcpy2DAsync", unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, stream_of(queue)) })
     }
 
-    fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, Fault> {
+    fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, DriverFault> {
         self.make_current()?;
         let (mut host, mut address): (*mut c_void, _) = (ptr::null_mut(), 0);
         // SAFETY: see above. The memory has `bytes` bytes.
@@ -181,16 +181,17 @@ impl MemoryDriver for Cuda {
         }
     }
 
-    unsafe fn map(&self, mapped: MappedMemory, _bytes: usize) -> Result<*mut u8, Fault> {
-        let host = mapped.host.ok_or_else(|| Fault::new("map", "the memory has no address on the host"))?;
+    unsafe fn map(&self, mapped: MappedMemory, _bytes: usize) -> Result<*mut u8, DriverFault> {
+        let host =
+            mapped.host.ok_or_else(|| DriverFault::new("map", "the memory has no address on the host"))?;
         Ok(host.0 as usize as *mut u8)
     }
 
-    unsafe fn unmap(&self, _mapped: MappedMemory, _pointer: *mut u8) -> Result<(), Fault> {
+    unsafe fn unmap(&self, _mapped: MappedMemory, _pointer: *mut u8) -> Result<(), DriverFault> {
         Ok(())
     }
 
-    fn allocate_managed(&self, bytes: u64) -> Result<Handle, Fault> {
+    fn allocate_managed(&self, bytes: u64) -> Result<Handle, DriverFault> {
         self.make_current()?;
         let mut address = 0;
         let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as c_uint;
@@ -205,7 +206,7 @@ impl MemoryDriver for Cuda {
         queue: Handle,
         memory: MemorySlice,
         target: PrefetchTarget,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         const CALL: &str = "cuMemPrefetchAsync";
         self.make_current()?;
         let (address, stream) = (address_of(memory), stream_of(queue));
@@ -225,7 +226,7 @@ impl MemoryDriver for Cuda {
                 };
                 prefetch(address, memory.bytes, target, stream)
             } else {
-                return Err(Fault::new(CALL, "the driver does not have this function"));
+                return Err(DriverFault::new(CALL, "the driver does not have this function"));
             }
         };
         check_result(CALL, code)
@@ -241,7 +242,7 @@ impl Cuda {
         &self,
         queue: Handle,
         copy: &sys::CUDA_MEMCPY2D,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: the caller guarantees the sizes.
         unsafe {

@@ -19,7 +19,7 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUresult};
 
 use super::{
-    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MAX_ARGUMENTS, MemorySlice, Parameters,
+    Argument, BuildFault, CompileOptions, Driver, DriverFault, Handle, MAX_ARGUMENTS, MemorySlice, Parameters,
 };
 use crate::kernel::Resources;
 use crate::launch::Dim3;
@@ -49,7 +49,7 @@ impl Cuda {
     /// then be wrong, so CUDA is asked every time. cuCtxGetCurrent only reads a thread-local
     /// variable of the driver and does not access the device, so it is cheap next to any call that
     /// follows.
-    fn make_current(&self) -> Result<(), Fault> {
+    fn make_current(&self) -> Result<(), DriverFault> {
         let mut current = ptr::null_mut();
         // SAFETY: the driver is initialised, and the out-pointer points to a local.
         check_result("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
@@ -82,19 +82,19 @@ fn to_handle<T>(pointer: *mut T) -> Handle {
     Handle(pointer as usize as u64)
 }
 
-fn check_result(call: &'static str, code: CUresult) -> Result<(), Fault> {
+fn check_result(call: &'static str, code: CUresult) -> Result<(), DriverFault> {
     if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(new_fault(call, code)) }
 }
 
 #[cold]
-fn new_fault(call: &'static str, code: CUresult) -> Fault {
+fn new_fault(call: &'static str, code: CUresult) -> DriverFault {
     let mut text = ptr::null();
     // SAFETY: CUDA returns a static string, or leaves the pointer null.
     let description = unsafe {
         let known = sys::cuGetErrorString(code, &raw mut text) == CUresult::CUDA_SUCCESS && !text.is_null();
         if known { CStr::from_ptr(text).to_string_lossy().into_owned() } else { "unknown error".to_owned() }
     };
-    Fault {
+    DriverFault {
         call,
         message: format!("{description} ({code:?})"),
         out_of_memory: code == CUresult::CUDA_ERROR_OUT_OF_MEMORY,
@@ -135,7 +135,7 @@ fn argument_words(arguments: &[Argument]) -> [u64; MAX_ARGUMENTS] {
 }
 
 impl Driver for Cuda {
-    fn new_queue(&self) -> Result<Handle, Fault> {
+    fn new_queue(&self) -> Result<Handle, DriverFault> {
         self.make_current()?;
         let mut stream = ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
@@ -144,7 +144,7 @@ impl Driver for Cuda {
         Ok(to_handle(stream))
     }
 
-    fn new_urgent_queue(&self) -> Result<Handle, Fault> {
+    fn new_urgent_queue(&self) -> Result<Handle, DriverFault> {
         self.make_current()?;
         let (mut stream, mut greatest) = (ptr::null_mut(), 0);
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
@@ -165,19 +165,19 @@ impl Driver for Cuda {
         }
     }
 
-    unsafe fn finish(&self, queue: Handle) -> Result<(), Fault> {
+    unsafe fn finish(&self, queue: Handle) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         check_result("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream_of(queue)) })
     }
 
-    fn finish_all(&self) -> Result<(), Fault> {
+    fn finish_all(&self) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         check_result("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
     }
 
-    unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {
+    unsafe fn record(&self, queue: Handle) -> Result<Handle, DriverFault> {
         self.make_current()?;
         let mut event = ptr::null_mut();
         // SAFETY: see above. An event that cannot be recorded is destroyed.
@@ -190,7 +190,7 @@ impl Driver for Cuda {
         Ok(to_handle(event))
     }
 
-    unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault> {
+    unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         check_result("cuStreamWaitEvent", unsafe {
@@ -198,7 +198,7 @@ impl Driver for Cuda {
         })
     }
 
-    unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault> {
+    unsafe fn is_done(&self, event: Handle) -> Result<bool, DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         match unsafe { sys::cuEventQuery(event_of(event)) } {
@@ -207,18 +207,18 @@ impl Driver for Cuda {
         }
     }
 
-    unsafe fn wait(&self, event: Handle) -> Result<(), Fault> {
+    unsafe fn wait(&self, event: Handle) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         check_result("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event_of(event)) })
     }
 
-    unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault> {
+    unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, DriverFault> {
         const CALL: &str = "cuEventElapsedTime";
         self.make_current()?;
         let elapsed = optional_functions()
             .elapsed
-            .ok_or_else(|| Fault::new(CALL, "the driver does not have this function"))?;
+            .ok_or_else(|| DriverFault::new(CALL, "the driver does not have this function"))?;
         let mut milliseconds = 0.0;
         // SAFETY: see above.
         check_result(CALL, unsafe { elapsed(&raw mut milliseconds, event_of(earlier), event_of(later)) })?;
@@ -242,7 +242,7 @@ impl Driver for Cuda {
         Ok((self.load_module(&code)?, code))
     }
 
-    fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault> {
+    fn load_module(&self, binary: &[u8]) -> Result<Handle, DriverFault> {
         self.make_current()?;
         let mut module = ptr::null_mut();
         // PTX is read as a C string. A cubin tolerates the additional byte.
@@ -265,7 +265,7 @@ impl Driver for Cuda {
         }
     }
 
-    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
+    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, DriverFault> {
         self.make_current()?;
         let Ok(name) = CString::new(name) else { return Ok(None) };
         let mut function = ptr::null_mut();
@@ -281,10 +281,10 @@ impl Driver for Cuda {
 
     unsafe fn free_function(&self, _function: Handle) {}
 
-    unsafe fn find_constant(&self, module: Handle, name: &str) -> Result<Option<MemorySlice>, Fault> {
+    unsafe fn find_constant(&self, module: Handle, name: &str) -> Result<Option<MemorySlice>, DriverFault> {
         const CALL: &str = "cuModuleGetGlobal";
         self.make_current()?;
-        let name = CString::new(name).map_err(|_| Fault::new(CALL, "the name contains a NUL byte"))?;
+        let name = CString::new(name).map_err(|_| DriverFault::new(CALL, "the name contains a NUL byte"))?;
         let (mut address, mut bytes) = (0, 0);
         // SAFETY: see above.
         let code = unsafe {
@@ -295,7 +295,7 @@ impl Driver for Cuda {
         Ok(Some(MemorySlice { memory: Handle(address), offset: 0, bytes }))
     }
 
-    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
+    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, DriverFault> {
         self.make_current()?;
         let Some(parameter_info) = optional_functions().parameter else { return Ok(Parameters::default()) };
         let mut parameters = Parameters::default();
@@ -311,7 +311,7 @@ impl Driver for Cuda {
         Ok(parameters)
     }
 
-    unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault> {
+    unsafe fn resources(&self, function: Handle) -> Result<Resources, DriverFault> {
         use sys::CUfunction_attribute as Attribute;
         self.make_current()?;
         let read = |attribute| {
@@ -329,7 +329,7 @@ impl Driver for Cuda {
         })
     }
 
-    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), Fault> {
+    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), DriverFault> {
         use sys::CUfunction_attribute as Attribute;
         self.make_current()?;
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -363,7 +363,7 @@ impl Driver for Cuda {
         block: Dim3,
         dynamic_shared: u32,
         arguments: &[Argument],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         self.make_current()?;
         let mut words = argument_words(arguments);
         let mut pointers = words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
@@ -394,7 +394,7 @@ impl Driver for Cuda {
         block: Dim3,
         dynamic_shared: u32,
         arguments: &[Argument],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         self.make_current()?;
         let mut words = argument_words(arguments);
         let mut pointers = words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
@@ -428,7 +428,7 @@ impl Driver for Cuda {
         code == CUresult::CUDA_SUCCESS && possible != 0
     }
 
-    unsafe fn enable_peer(&self, context: Handle) -> Result<(), Fault> {
+    unsafe fn enable_peer(&self, context: Handle) -> Result<(), DriverFault> {
         self.make_current()?;
         // SAFETY: see above.
         match unsafe { sys::cuCtxEnablePeerAccess(context.0 as usize as sys::CUcontext, 0) } {
@@ -442,7 +442,7 @@ impl Driver for Cuda {
         queue: Handle,
         (from, from_context): (MemorySlice, Handle),
         (to, to_context): (MemorySlice, Handle),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         self.make_current()?;
         let context = |handle: Handle| handle.0 as usize as sys::CUcontext;
         // SAFETY: see above.

@@ -10,7 +10,7 @@ use std::ptr;
 
 use libloading::Library;
 
-use crate::driver::{BuildFault, CompileOptions, Fault};
+use crate::driver::{BuildFault, CompileOptions, DriverFault};
 use crate::kernel::Math;
 
 type Program = *mut std::ffi::c_void;
@@ -244,7 +244,7 @@ impl Nvrtc {
             }
             if let Err(fault) = self.check("nvrtcCompileProgram", code) {
                 let message = format!("{} {}", fault.message, log.trim()).trim_end().to_owned();
-                return Err(Fault { message, ..fault }.into());
+                return Err(DriverFault { message, ..fault }.into());
             }
             let code = if to_cubin {
                 self.read_data("nvrtcGetCUBIN", program, self.cubin_size, self.cubin)?
@@ -265,7 +265,7 @@ impl Nvrtc {
         program: Program,
         size: SizeFunction,
         fill: FillFunction,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, DriverFault> {
         let mut len = 0;
         // SAFETY: the caller guarantees it, and the buffer has the reported size.
         unsafe {
@@ -278,13 +278,13 @@ impl Nvrtc {
         }
     }
 
-    fn check(&self, call: &'static str, code: ResultCode) -> Result<(), Fault> {
+    fn check(&self, call: &'static str, code: ResultCode) -> Result<(), DriverFault> {
         if code == SUCCESS {
             return Ok(());
         }
         // SAFETY: NVRTC returns static strings, for unknown codes too.
         let message = unsafe { CStr::from_ptr((self.error_string)(code)) };
-        Err(Fault::new(call, message.to_string_lossy()))
+        Err(DriverFault::new(call, message.to_string_lossy()))
     }
 }
 
@@ -310,8 +310,8 @@ fn cache_options(version: (u32, u32)) -> &'static [&'static str] {
     if version >= (12, 9) { &["--no-cache"] } else { &[] }
 }
 
-fn to_c_string(text: &str) -> Result<CString, Fault> {
-    CString::new(text).map_err(|_| Fault::new("nvrtcCreateProgram", "the source contains a NUL byte"))
+fn to_c_string(text: &str) -> Result<CString, DriverFault> {
+    CString::new(text).map_err(|_| DriverFault::new("nvrtcCreateProgram", "the source contains a NUL byte"))
 }
 
 /// Returns the file names of version `major`.
@@ -347,7 +347,7 @@ fn library_folders() -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use crate::choice::Backend;
-    use crate::kernel::{KernelFile, MathFlags, Source};
+    use crate::kernel::{KernelFile, KernelSource, MathFlags};
 
     fn installed_compiler() -> Option<Nvrtc> {
         match Nvrtc::load_for_tests() {
@@ -359,10 +359,14 @@ mod tests {
         }
     }
 
-    fn source<'a>(text: &'a str, definitions: &'a [(&'a str, String)], math: Math) -> (String, Source<'a>) {
+    fn source<'a>(
+        text: &'a str,
+        definitions: &'a [(&'a str, String)],
+        math: Math,
+    ) -> (String, KernelSource<'a>) {
         // SAFETY: the code is compiled and never launched.
         let file = unsafe { KernelFile::new("test.cu", text) };
-        let source = Source { file, definitions, math };
+        let source = KernelSource { file, definitions, math };
         (source.with_prelude(Backend::Cuda), source)
     }
 

@@ -12,7 +12,7 @@ use cudarc::driver::sys::{
 
 use super::memory::new_copy_2d;
 use super::{Cuda, check_result, optional_functions, to_handle};
-use crate::driver::{Driver, Fault, Handle, TextureDriver, TextureLimits, TextureObject};
+use crate::driver::{Driver, DriverFault, Handle, TextureDriver, TextureLimits, TextureObject};
 use crate::texture::{AddressMode, TextureFilter, TextureSettings};
 
 const FLOAT: CUarray_format = CUarray_format::CU_AD_FORMAT_FLOAT;
@@ -44,7 +44,7 @@ impl TextureDriver for Cuda {
         Some(TextureLimits { len: reported.or_else(older)?, size: [width, height] })
     }
 
-    unsafe fn create_texture_1d(&self, memory: Handle, len: usize) -> Result<TextureObject, Fault> {
+    unsafe fn create_texture_1d(&self, memory: Handle, len: usize) -> Result<TextureObject, DriverFault> {
         self.make_current()?;
         let linear = sys::CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_3 {
             devPtr: memory.0,
@@ -65,7 +65,7 @@ impl TextureDriver for Cuda {
         size: [usize; 2],
         texels: *const f32,
         settings: TextureSettings,
-    ) -> Result<TextureObject, Fault> {
+    ) -> Result<TextureObject, DriverFault> {
         self.make_current()?;
         let [width, height] = size;
         let descriptor =
@@ -115,7 +115,7 @@ impl TextureDriver for Cuda {
 fn create_object(
     resource: &sys::CUDA_RESOURCE_DESC,
     description: &sys::CUDA_TEXTURE_DESC,
-) -> Result<Handle, Fault> {
+) -> Result<Handle, DriverFault> {
     let mut object = 0;
     // SAFETY: the callers made the context current, and the resource is valid.
     let code = unsafe { sys::cuTexObjectCreate(&raw mut object, resource, description, ptr::null()) };

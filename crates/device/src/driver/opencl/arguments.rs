@@ -11,7 +11,7 @@ use opencl3::memory::{
 use opencl3::types::{cl_buffer_region, cl_kernel, cl_mem};
 
 use super::{memory_of, new_fault};
-use crate::driver::{Argument, Fault, Handle, MemorySlice};
+use crate::driver::{Argument, DriverFault, Handle, MemorySlice};
 
 /// Sets all arguments of a kernel. The result must be dropped after the launch.
 ///
@@ -21,7 +21,7 @@ pub(super) unsafe fn set_arguments(
     kernel: cl_kernel,
     arguments: &[Argument],
     dynamic_shared: u32,
-) -> Result<SubBuffers, Fault> {
+) -> Result<SubBuffers, DriverFault> {
     let mut setter = Setter { kernel, next: 0 };
     let mut ranges = SubBuffers(Vec::new());
     for argument in arguments {
@@ -55,13 +55,13 @@ impl Setter {
     ///
     /// # Safety
     /// The kernel is valid, and so are the bytes, or `value` is null for shared memory.
-    unsafe fn set(&mut self, len: usize, value: *const c_void) -> Result<(), Fault> {
+    unsafe fn set(&mut self, len: usize, value: *const c_void) -> Result<(), DriverFault> {
         self.next += 1;
         // SAFETY: the caller guarantees it.
         unsafe { kernels::set_kernel_arg(self.kernel, self.next - 1, len, value) }.map_err(|code| {
             let fault = new_fault("clSetKernelArg", code);
             let message = format!("argument {} of {len} bytes: {}", self.next, fault.message);
-            Fault { message, ..fault }
+            DriverFault { message, ..fault }
         })
     }
 
@@ -69,7 +69,7 @@ impl Setter {
     ///
     /// # Safety
     /// As for `set`, and the handle is a valid object.
-    unsafe fn set_handle(&mut self, handle: Handle) -> Result<(), Fault> {
+    unsafe fn set_handle(&mut self, handle: Handle) -> Result<(), DriverFault> {
         let pointer = handle.0 as usize as *mut c_void;
         // SAFETY: the caller guarantees it.
         unsafe { self.set(size_of::<*mut c_void>(), (&raw const pointer).cast()) }
@@ -81,7 +81,7 @@ pub(super) struct SubBuffers(Vec<cl_mem>);
 
 impl SubBuffers {
     /// Returns the memory object of a range.
-    fn memory_for(&mut self, slice: MemorySlice) -> Result<Handle, Fault> {
+    fn memory_for(&mut self, slice: MemorySlice) -> Result<Handle, DriverFault> {
         // A range that starts with its buffer needs no memory object of its own. OpenCL has no
         // empty sub-buffers. A kernel does not access an empty range, so any memory will do.
         if slice.offset == 0 || slice.bytes == 0 {

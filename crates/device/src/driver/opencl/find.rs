@@ -11,7 +11,7 @@ use opencl3::platform::{Platform, get_platforms};
 
 use super::OpenCl;
 use crate::choice::Backend;
-use crate::driver::{Fault, Opened, TextureDriver};
+use crate::driver::{DriverFault, Opened, TextureDriver};
 use crate::peaks;
 use crate::properties::{DeviceKind, Properties};
 
@@ -111,13 +111,13 @@ fn device_kind(device: Device) -> DeviceKind {
 }
 
 /// Opens a device: creates its context and reads its properties.
-pub(crate) fn open(index: usize) -> Result<Opened, Fault> {
-    let devices = devices().map_err(|why| Fault::new("clGetPlatformIDs", why))?;
+pub(crate) fn open(index: usize) -> Result<Opened, DriverFault> {
+    let devices = devices().map_err(|why| DriverFault::new("clGetPlatformIDs", why))?;
     let PlatformDevice { platform, device } = *devices
         .get(index)
-        .ok_or_else(|| Fault::new("clGetDeviceIDs", format!("no device with index {index}")))?;
+        .ok_or_else(|| DriverFault::new("clGetDeviceIDs", format!("no device with index {index}")))?;
     let mut properties = read_properties(index, platform, device)
-        .map_err(|error| Fault::new("clGetDeviceInfo", error.to_string()))?;
+        .map_err(|error| DriverFault::new("clGetDeviceInfo", error.to_string()))?;
     let driver = OpenCl::new(device, language_option(device), properties.memory)?;
     properties.has_textures = driver.texture_limits().is_some();
     Ok(Opened { properties, driver: Arc::new(driver) })

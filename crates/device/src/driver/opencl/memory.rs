@@ -12,7 +12,7 @@ use opencl3::memory::{
 use opencl3::types::cl_mem;
 
 use super::{OpenCl, check_queued, memory_of, new_fault, queue_of, to_handle};
-use crate::driver::{Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows};
+use crate::driver::{DriverFault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows};
 use crate::properties::Memory;
 
 /// Start of a copy of rows. A slice pitch of 0 below means that there is one slice.
@@ -27,7 +27,7 @@ fn host_layout(bytes: usize) -> Option<Layout> {
 // SAFETY of the blocks below: handles are valid OpenCL objects, sizes and host pointers are correct
 // (the contract in driver/mod.rs), and wait lists are empty.
 impl MemoryDriver for OpenCl {
-    fn memory(&self, held_bytes: u64) -> Result<Memory, Fault> {
+    fn memory(&self, held_bytes: u64) -> Result<Memory, DriverFault> {
         Ok(Memory { free: self.memory.saturating_sub(held_bytes), total: self.memory })
     }
 
@@ -35,7 +35,7 @@ impl MemoryDriver for OpenCl {
         self.largest_buffer.min(self.memory.saturating_sub(held_bytes))
     }
 
-    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
+    fn allocate_memory(&self, bytes: u64) -> Result<Handle, DriverFault> {
         // SAFETY: see above.
         unsafe { create_buffer(self.context, CL_MEM_READ_WRITE, bytes as usize, ptr::null_mut()) }
             .map(to_handle)
@@ -47,7 +47,7 @@ impl MemoryDriver for OpenCl {
         let _ = unsafe { release_mem_object(memory_of(memory)) };
     }
 
-    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
+    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, DriverFault> {
         // SAFETY: see above. The mapping and the ordinary allocation both have `bytes` bytes.
         unsafe {
             if let Ok(memory) = self.create_host_buffer(bytes) {
@@ -59,7 +59,7 @@ impl MemoryDriver for OpenCl {
             }
             let pointer = host_layout(bytes).map_or(ptr::null_mut(), |layout| alloc_zeroed(layout));
             if pointer.is_null() {
-                return Err(Fault::new("clCreateBuffer", "the host is out of memory"));
+                return Err(DriverFault::new("clCreateBuffer", "the host is out of memory"));
             }
             Ok(Pin { pointer, handle: to_handle::<c_void>(ptr::null_mut()) })
         }
@@ -80,7 +80,7 @@ impl MemoryDriver for OpenCl {
         }
     }
 
-    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
+    unsafe fn clear_memory(&self, queue: Handle, memory: Handle, bytes: usize) -> Result<(), DriverFault> {
         // The widest pattern that divides the size, because drivers fill pattern by pattern.
         let width = 1 << bytes.trailing_zeros().min(4);
         let zeros = [0u8; 16];
@@ -100,27 +100,27 @@ impl MemoryDriver for OpenCl {
         check_queued("clEnqueueFillBuffer", filled)
     }
 
-    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { write_buffer(CL_BLOCKING, queue, to, from) }
     }
 
-    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { read_buffer(CL_BLOCKING, queue, from, to) }
     }
 
-    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { write_buffer(CL_NON_BLOCKING, queue, to, from) }
     }
 
-    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { read_buffer(CL_NON_BLOCKING, queue, from, to) }
     }
 
-    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
+    unsafe fn copy(&self, queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), DriverFault> {
         // SAFETY: see above.
         let copied = unsafe {
             queues::enqueue_copy_buffer(
@@ -137,7 +137,7 @@ impl MemoryDriver for OpenCl {
         check_queued("clEnqueueCopyBuffer", copied)
     }
 
-    unsafe fn write_rows(&self, queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write_rows(&self, queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), DriverFault> {
         let region = [to.row_bytes, to.rows, 1];
         // SAFETY: see above.
         let written = unsafe {
@@ -160,7 +160,7 @@ impl MemoryDriver for OpenCl {
         check_queued("clEnqueueWriteBufferRect", written)
     }
 
-    unsafe fn read_rows(&self, queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read_rows(&self, queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), DriverFault> {
         let region = [from.row_bytes, from.rows, 1];
         // SAFETY: see above.
         let read = unsafe {
@@ -183,7 +183,7 @@ impl MemoryDriver for OpenCl {
         check_queued("clEnqueueReadBufferRect", read)
     }
 
-    unsafe fn copy_rows(&self, queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), Fault> {
+    unsafe fn copy_rows(&self, queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), DriverFault> {
         let region = [from.row_bytes, from.rows, 1];
         // SAFETY: see above.
         let copied = unsafe {
@@ -205,7 +205,7 @@ impl MemoryDriver for OpenCl {
         check_queued("clEnqueueCopyBufferRect", copied)
     }
 
-    fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, Fault> {
+    fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, DriverFault> {
         let memory = self.create_host_buffer(bytes)?;
         // SAFETY: see above. The mapping has `bytes` bytes. Memory that cannot be cleared is
         // released.
@@ -226,12 +226,12 @@ impl MemoryDriver for OpenCl {
         let _ = unsafe { release_mem_object(memory_of(mapped.memory)) };
     }
 
-    unsafe fn map(&self, mapped: MappedMemory, bytes: usize) -> Result<*mut u8, Fault> {
+    unsafe fn map(&self, mapped: MappedMemory, bytes: usize) -> Result<*mut u8, DriverFault> {
         // SAFETY: see above.
         unsafe { self.map_buffer(memory_of(mapped.memory), bytes) }
     }
 
-    unsafe fn unmap(&self, mapped: MappedMemory, pointer: *mut u8) -> Result<(), Fault> {
+    unsafe fn unmap(&self, mapped: MappedMemory, pointer: *mut u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { self.unmap_buffer(memory_of(mapped.memory), pointer) }
     }
@@ -239,7 +239,7 @@ impl MemoryDriver for OpenCl {
 
 impl OpenCl {
     /// Allocates host memory that the device can access.
-    fn create_host_buffer(&self, bytes: usize) -> Result<cl_mem, Fault> {
+    fn create_host_buffer(&self, bytes: usize) -> Result<cl_mem, DriverFault> {
         let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
         // SAFETY: the context is valid, and there is no host pointer.
         unsafe { create_buffer(self.context, flags, bytes, ptr::null_mut()) }
@@ -250,7 +250,7 @@ impl OpenCl {
     ///
     /// # Safety
     /// The memory is valid and has `bytes` bytes.
-    unsafe fn map_buffer(&self, memory: cl_mem, bytes: usize) -> Result<*mut u8, Fault> {
+    unsafe fn map_buffer(&self, memory: cl_mem, bytes: usize) -> Result<*mut u8, DriverFault> {
         const CALL: &str = "clEnqueueMapBuffer";
         let mut pointer: *mut c_void = ptr::null_mut();
         let (flags, none) = (CL_MAP_READ | CL_MAP_WRITE, ptr::null());
@@ -261,7 +261,7 @@ impl OpenCl {
         };
         check_queued(CALL, mapped)?;
         if pointer.is_null() {
-            return Err(Fault::new(CALL, "the driver returned no address"));
+            return Err(DriverFault::new(CALL, "the driver returned no address"));
         }
         Ok(pointer.cast())
     }
@@ -270,7 +270,7 @@ impl OpenCl {
     ///
     /// # Safety
     /// `map_buffer` returned the pointer for this memory, and it is not used again.
-    unsafe fn unmap_buffer(&self, memory: cl_mem, pointer: *mut u8) -> Result<(), Fault> {
+    unsafe fn unmap_buffer(&self, memory: cl_mem, pointer: *mut u8) -> Result<(), DriverFault> {
         let queue = self.map_queue;
         // SAFETY: the caller guarantees it.
         let unmapped =
@@ -284,7 +284,12 @@ impl OpenCl {
 ///
 /// # Safety
 /// As for `Driver::write`.
-unsafe fn write_buffer(blocking: u32, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
+unsafe fn write_buffer(
+    blocking: u32,
+    queue: Handle,
+    to: MemorySlice,
+    from: *const u8,
+) -> Result<(), DriverFault> {
     // SAFETY: the caller guarantees it.
     let done = unsafe {
         queues::enqueue_write_buffer(
@@ -305,7 +310,12 @@ unsafe fn write_buffer(blocking: u32, queue: Handle, to: MemorySlice, from: *con
 ///
 /// # Safety
 /// As for `Driver::read`.
-unsafe fn read_buffer(blocking: u32, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+unsafe fn read_buffer(
+    blocking: u32,
+    queue: Handle,
+    from: MemorySlice,
+    to: *mut u8,
+) -> Result<(), DriverFault> {
     // SAFETY: the caller guarantees it.
     let done = unsafe {
         queues::enqueue_read_buffer(

@@ -26,7 +26,7 @@ use opencl3::memory::Sampler;
 use opencl3::program as programs;
 use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_int, cl_kernel, cl_mem, cl_program};
 
-use super::{Argument, BuildFault, CompileOptions, Driver, Fault, Handle, Parameters, TextureLimits};
+use super::{Argument, BuildFault, CompileOptions, Driver, DriverFault, Handle, Parameters, TextureLimits};
 use crate::kernel::Resources;
 use crate::launch::Dim3;
 use crate::texture::TextureSettings;
@@ -97,12 +97,12 @@ fn kernel_of(function: Handle) -> cl_kernel {
 }
 
 #[cold]
-fn new_fault(call: &'static str, code: cl_int) -> Fault {
+fn new_fault(call: &'static str, code: cl_int) -> DriverFault {
     let is_allocation = ["clCreateBuffer", "clCreateImage", "clEnqueueFillBuffer"].contains(&call);
     // NVIDIA's driver also reports CL_OUT_OF_RESOURCES if a kernel accessed memory outside its
     // buffers.
     let is_out_of_resources = code == CL_OUT_OF_RESOURCES;
-    Fault {
+    DriverFault {
         call,
         message: ClError(code).to_string(),
         out_of_memory: code == CL_MEM_OBJECT_ALLOCATION_FAILURE || (is_out_of_resources && is_allocation),
@@ -111,7 +111,7 @@ fn new_fault(call: &'static str, code: cl_int) -> Fault {
 }
 
 /// Checks the result of an enqueued command and releases its event, which is not used.
-fn check_queued(call: &'static str, result: Result<cl_event, cl_int>) -> Result<(), Fault> {
+fn check_queued(call: &'static str, result: Result<cl_event, cl_int>) -> Result<(), DriverFault> {
     let event = result.map_err(|code| new_fault(call, code))?;
     // SAFETY: OpenCL just returned the event, and it is not used again.
     let _ = unsafe { events::release_event(event) };
@@ -119,7 +119,7 @@ fn check_queued(call: &'static str, result: Result<cl_event, cl_int>) -> Result<
 }
 
 impl OpenCl {
-    fn new(device: Device, language: &str, memory: u64) -> Result<Self, Fault> {
+    fn new(device: Device, language: &str, memory: u64) -> Result<Self, DriverFault> {
         let context = create_context(&[device.id()], ptr::null(), None, ptr::null_mut())
             .map_err(|code| new_fault("clCreateContext", code))?;
         let info_error = |error: ClError| new_fault("clGetDeviceInfo", error.0);
@@ -173,7 +173,7 @@ impl OpenCl {
 
     fn build_program(&self, program: cl_program, options: &str) -> Result<(), BuildFault> {
         let options = CString::new(options)
-            .map_err(|_| Fault::new("clBuildProgram", "the options contain a NUL byte"))?;
+            .map_err(|_| DriverFault::new("clBuildProgram", "the options contain a NUL byte"))?;
         programs::build_program(program, &[self.device.id()], &options, None, ptr::null_mut()).map_err(
             |code| {
                 if code != CL_BUILD_PROGRAM_FAILURE {
@@ -191,14 +191,14 @@ impl OpenCl {
     }
 
     /// Returns the time in ns at which the command of an event ended.
-    fn end_time_ns(event: Handle) -> Result<u64, Fault> {
+    fn end_time_ns(event: Handle) -> Result<u64, DriverFault> {
         events::get_event_profiling_info(event_of(event), events::CL_PROFILING_COMMAND_END)
             .map(u64::from)
             .map_err(|code| new_fault("clGetEventProfilingInfo", code))
     }
 }
 
-fn create_queue(context: cl_context, device: Device) -> Result<cl_command_queue, Fault> {
+fn create_queue(context: cl_context, device: Device) -> Result<cl_command_queue, DriverFault> {
     // The newer function with properties does not exist before OpenCL 2.0.
     // SAFETY: the device belongs to the context.
     unsafe { queues::create_command_queue(context, device.id(), CL_QUEUE_PROFILING_ENABLE) }
@@ -208,7 +208,7 @@ fn create_queue(context: cl_context, device: Device) -> Result<cl_command_queue,
 // SAFETY of the blocks below: handles are valid OpenCL objects, sizes and host pointers are correct
 // (the contract in driver/mod.rs), and wait lists are empty or contain one valid event.
 impl Driver for OpenCl {
-    fn new_queue(&self) -> Result<Handle, Fault> {
+    fn new_queue(&self) -> Result<Handle, DriverFault> {
         let queue = create_queue(self.context, self.device)?;
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
         if self.is_pocl {
@@ -229,11 +229,11 @@ impl Driver for OpenCl {
         let _ = unsafe { queues::release_command_queue(queue) };
     }
 
-    unsafe fn finish(&self, queue: Handle) -> Result<(), Fault> {
+    unsafe fn finish(&self, queue: Handle) -> Result<(), DriverFault> {
         queues::finish(queue_of(queue)).map_err(|code| new_fault("clFinish", code))
     }
 
-    fn finish_all(&self) -> Result<(), Fault> {
+    fn finish_all(&self) -> Result<(), DriverFault> {
         // Locked while waiting, so that no queue is released.
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         for &queue in queues.iter() {
@@ -242,7 +242,7 @@ impl Driver for OpenCl {
         Ok(())
     }
 
-    unsafe fn record(&self, queue: Handle) -> Result<Handle, Fault> {
+    unsafe fn record(&self, queue: Handle) -> Result<Handle, DriverFault> {
         // SAFETY: see above.
         let event = unsafe { queues::enqueue_marker_with_wait_list(queue_of(queue), 0, ptr::null()) }
             .map_err(|code| new_fault("clEnqueueMarkerWithWaitList", code))?;
@@ -252,14 +252,14 @@ impl Driver for OpenCl {
         Ok(to_handle(event))
     }
 
-    unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), Fault> {
+    unsafe fn wait_for(&self, queue: Handle, event: Handle) -> Result<(), DriverFault> {
         let event = event_of(event);
         // SAFETY: see above.
         let waits = unsafe { queues::enqueue_barrier_with_wait_list(queue_of(queue), 1, &raw const event) };
         check_queued("clEnqueueBarrierWithWaitList", waits)
     }
 
-    unsafe fn is_done(&self, event: Handle) -> Result<bool, Fault> {
+    unsafe fn is_done(&self, event: Handle) -> Result<bool, DriverFault> {
         let status = events::get_event_info(event_of(event), events::CL_EVENT_COMMAND_EXECUTION_STATUS)
             .map(i32::from)
             .map_err(|code| new_fault("clGetEventInfo", code))?;
@@ -269,11 +269,11 @@ impl Driver for OpenCl {
         }
     }
 
-    unsafe fn wait(&self, event: Handle) -> Result<(), Fault> {
+    unsafe fn wait(&self, event: Handle) -> Result<(), DriverFault> {
         events::wait_for_events(&[event_of(event)]).map_err(|code| new_fault("clWaitForEvents", code))
     }
 
-    unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, Fault> {
+    unsafe fn seconds_between(&self, earlier: Handle, later: Handle) -> Result<f64, DriverFault> {
         let (earlier, later) = (Self::end_time_ns(earlier)?, Self::end_time_ns(later)?);
         Ok((later as f64 - earlier as f64) * 1e-9)
     }
@@ -312,7 +312,7 @@ impl Driver for OpenCl {
         }
     }
 
-    fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault> {
+    fn load_module(&self, binary: &[u8]) -> Result<Handle, DriverFault> {
         const CALL: &str = "clCreateProgramWithBinary";
         // SAFETY: the device belongs to the context. The driver wrote the binary, and its hash is
         // valid.
@@ -324,7 +324,7 @@ impl Driver for OpenCl {
             unsafe { self.unload_module(to_handle(program)) };
             match why {
                 BuildFault::Fault(fault) => fault,
-                BuildFault::Log(log) => Fault::new(CALL, log),
+                BuildFault::Log(log) => DriverFault::new(CALL, log),
             }
         })?;
         Ok(to_handle(program))
@@ -335,7 +335,7 @@ impl Driver for OpenCl {
         let _ = unsafe { programs::release_program(program_of(module)) };
     }
 
-    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
+    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, DriverFault> {
         let Ok(name) = CString::new(name) else { return Ok(None) };
         match kernels::create_kernel(program_of(module), &name) {
             Ok(kernel) => Ok(Some(to_handle(kernel))),
@@ -352,14 +352,14 @@ impl Driver for OpenCl {
         let _ = unsafe { kernels::release_kernel(kernel_of(function)) };
     }
 
-    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
+    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, DriverFault> {
         let count = kernels::get_kernel_info(kernel_of(function), kernels::CL_KERNEL_NUM_ARGS)
             .map(u32::from)
             .map_err(|code| new_fault("clGetKernelInfo", code))?;
         Ok(Parameters { count: Some(count as usize), bytes: Vec::new() })
     }
 
-    unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault> {
+    unsafe fn resources(&self, function: Handle) -> Result<Resources, DriverFault> {
         let read_info = |what| {
             kernels::get_kernel_work_group_info(kernel_of(function), self.device.id(), what)
                 .map_err(|code| new_fault("clGetKernelWorkGroupInfo", code))
@@ -375,7 +375,7 @@ impl Driver for OpenCl {
         })
     }
 
-    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), Fault> {
+    unsafe fn allow_dynamic_shared(&self, function: Handle, bytes: u32) -> Result<(), DriverFault> {
         const CALL: &str = "dynamic shared memory";
         // SAFETY: see above.
         let declared = unsafe { self.resources(function) }?.shared_bytes;
@@ -383,7 +383,7 @@ impl Driver for OpenCl {
         if u64::from(declared) + u64::from(bytes) > limit {
             let message =
                 format!("{declared} bytes declared and {bytes} requested, expected at most {limit}");
-            return Err(Fault::new(CALL, message));
+            return Err(DriverFault::new(CALL, message));
         }
         Ok(())
     }
@@ -400,7 +400,7 @@ impl Driver for OpenCl {
         block: Dim3,
         dynamic_shared: u32,
         arguments: &[Argument],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         let kernel = kernel_of(function);
         let block_size = [block.x, block.y, block.z].map(|threads| threads as usize);
         let blocks = [grid.x, grid.y, grid.z];

@@ -17,7 +17,7 @@ use opencl3::command_queue as queues;
 use opencl3::types::{cl_command_queue, cl_kernel};
 
 use super::new_fault;
-use crate::driver::Fault;
+use crate::driver::DriverFault;
 
 /// All devices of PoCL, because they share its table of kernels. Locked during a launch.
 static LAUNCHES: Mutex<Launches> = Mutex::new(Launches { queues: Vec::new(), widest: BTreeMap::new() });
@@ -55,8 +55,8 @@ pub(super) fn launch(
     kernel: cl_kernel,
     block_size: [usize; 3],
     threads: [usize; 3],
-    enqueue: impl FnOnce() -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    enqueue: impl FnOnce() -> Result<(), DriverFault>,
+) -> Result<(), DriverFault> {
     let mut launches = launches();
     let (key, width) = ((kernel as usize, block_size), threads[0].max(threads[1]).max(threads[2]));
     if launches.widest.get(&key).is_some_and(|widest| width <= *widest) {

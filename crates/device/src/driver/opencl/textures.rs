@@ -16,7 +16,7 @@ use opencl3::memory::{
 use opencl3::types::{cl_context, cl_mem, cl_mem_object_type, cl_sampler, cl_uint};
 
 use super::{OpenCl, memory_of, new_fault, to_handle};
-use crate::driver::{Driver, Fault, Handle, TextureDriver, TextureLimits, TextureObject};
+use crate::driver::{Driver, DriverFault, Handle, TextureDriver, TextureLimits, TextureObject};
 use crate::texture::{AddressMode, TextureFilter, TextureSettings};
 
 static FORMAT: cl_image_format =
@@ -62,7 +62,7 @@ impl TextureDriver for OpenCl {
         self.texture_limits
     }
 
-    unsafe fn create_texture_1d(&self, memory: Handle, len: usize) -> Result<TextureObject, Fault> {
+    unsafe fn create_texture_1d(&self, memory: Handle, len: usize) -> Result<TextureObject, DriverFault> {
         let description = image_description(CL_MEM_OBJECT_IMAGE1D_BUFFER, [len, 0], memory_of(memory));
         // SAFETY: see above. The image has the size of the buffer.
         let image = unsafe {
@@ -84,7 +84,7 @@ impl TextureDriver for OpenCl {
         size: [usize; 2],
         texels: *const f32,
         settings: TextureSettings,
-    ) -> Result<TextureObject, Fault> {
+    ) -> Result<TextureObject, DriverFault> {
         let sampler = self.find_sampler(settings)?;
         let description = image_description(CL_MEM_OBJECT_IMAGE2D, size, ptr::null_mut());
         let flags = CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR;
@@ -111,7 +111,7 @@ impl TextureDriver for OpenCl {
 
 impl OpenCl {
     /// Returns the sampler with these settings. Creates it at the first call.
-    fn find_sampler(&self, settings: TextureSettings) -> Result<cl_sampler, Fault> {
+    fn find_sampler(&self, settings: TextureSettings) -> Result<cl_sampler, DriverFault> {
         let mut samplers = self.samplers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, sampler)) = samplers.iter().find(|(known, _)| *known == settings) {
             return Ok(sampler.get());

@@ -5,7 +5,7 @@
 //! are as in `[bodies.first]`. The seed is an exception: two galaxies with the same seed would be
 //! copies of each other.
 
-use orrery_model::ic::{Encounter, Galaxy, Orientation};
+use orrery_model::ic::{DiscOrientation, Encounter, Galaxy};
 
 use super::image::read_angle;
 use super::models::{LARGEST_ANGLE, SEED, angle_key, length_key, mass_key};
@@ -139,9 +139,9 @@ pub(super) fn read_encounter(section: &Section<'_>, eps: f64) -> Encounter {
     Encounter { first, second, first_orientation, second_orientation, pericentre, separation }
 }
 
-fn tilted_galaxy(section: &Section<'_>, default: Galaxy) -> (Galaxy, Orientation) {
+fn tilted_galaxy(section: &Section<'_>, default: Galaxy) -> (Galaxy, DiscOrientation) {
     let galaxy = galaxy_from_keys(section, default);
-    let orientation = Orientation {
+    let orientation = DiscOrientation {
         inclination: read_angle(section, "inclination", LARGEST_ANGLE),
         argument: read_angle(section, "argument", LARGEST_ANGLE),
     };

@@ -2,10 +2,10 @@
 
 use orrery_device::{Arg, Buffer, Device, DeviceError, Element, Kernel};
 
-use super::DevicePart;
+use super::FluidDevicePart;
 use crate::DeviceFluidError;
-use crate::device::Word;
-use crate::slab::{ParticleRecord, Window};
+use crate::device::ControlWord;
+use crate::slab::{ParticleRecord, SlabWindow};
 
 /// Numbers of a particle in messages, as in `slab.cu`.
 const PARTICLE_WORDS: usize = size_of::<ParticleRecord>() / 8;
@@ -26,13 +26,13 @@ pub(super) fn make_room<T: Element>(
     Ok(())
 }
 
-impl DevicePart {
+impl FluidDevicePart {
     /// Appends the particles inside a window, or those outside of it, to a list whose length is in
     /// `length`. Returns the new length.
     fn select(
         &self,
         axis: usize,
-        Window { low, span }: Window,
+        SlabWindow { low, span }: SlabWindow,
         selects_inside: bool,
         list: &Buffer<u32>,
     ) -> Result<usize, DeviceError> {
@@ -113,12 +113,12 @@ impl DevicePart {
     pub(super) fn take_particles_outside(
         &mut self,
         axis: usize,
-        slab: Option<Window>,
+        slab: Option<SlabWindow>,
     ) -> Result<Vec<ParticleRecord>, DeviceError> {
         self.device().queue().write(&self.length, &[0])?;
         make_room(&self.fluid.device, &mut self.indices, self.fluid.n)?;
         // Nothing is inside an empty slab.
-        let slab = slab.unwrap_or(Window { low: 0, span: 0 });
+        let slab = slab.unwrap_or(SlabWindow { low: 0, span: 0 });
         let count = self.select(axis, slab, false, &self.indices)?;
         let mut holes = vec![0; count];
         self.device().queue().read(self.indices.range(..count)?, &mut holes)?;
@@ -151,7 +151,7 @@ impl DevicePart {
 
     /// Sorts the particles by cell.
     pub(super) fn sort(&mut self) -> Result<(), DeviceError> {
-        self.fluid.words[Word::Rebuild as usize] = 1;
+        self.fluid.words[ControlWord::Rebuild as usize] = 1;
         self.write_words()?;
         self.fluid.queue_sort()?;
         self.read_words()
@@ -161,7 +161,7 @@ impl DevicePart {
     pub(super) fn select_ghosts(
         &mut self,
         axis: usize,
-        windows: &[Option<Window>],
+        windows: &[Option<SlabWindow>],
     ) -> Result<Vec<usize>, DeviceError> {
         self.device().queue().write(&self.length, &[0])?;
         let most = self.fluid.n * windows.iter().flatten().count();
@@ -217,18 +217,18 @@ impl DevicePart {
         while self.fluid.lists.is_some() && self.fluid.n > 0 {
             self.fluid.queue_lists()?;
             self.read_words()?;
-            let overflow = std::mem::take(&mut self.fluid.words[Word::Overflow as usize]);
+            let overflow = std::mem::take(&mut self.fluid.words[ControlWord::Overflow as usize]);
             if overflow == 0 {
-                return self.expect_progress(self.fluid.words[Word::Rebuild as usize] == 0);
+                return self.expect_progress(self.fluid.words[ControlWord::Rebuild as usize] == 0);
             }
-            self.fluid.words[Word::OverflowNext as usize] = 0;
+            self.fluid.words[ControlWord::OverflowNext as usize] = 0;
             self.write_words()?;
             let (device, stride) = (self.device().clone(), self.fluid.stride);
             if let Some(lists) = &mut self.fluid.lists {
                 lists.grow(&device, stride, overflow)?;
             }
         }
-        self.fluid.words[Word::Rebuild as usize] = 0;
+        self.fluid.words[ControlWord::Rebuild as usize] = 0;
         Ok(self.write_words()?)
     }
 }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use orrery_cluster::{DeviceLinks, DeviceMessage, LinkError, Tag, Transport};
 use orrery_device::{Arg, DeviceError};
 
-use super::DevicePart;
+use super::FluidDevicePart;
 use crate::DeviceFluidError;
-use crate::slab::{GhostBits, GhostCounts, SlabPart, Window};
+use crate::slab::{GhostBits, GhostCounts, SlabPart, SlabWindow};
 
 /// Ghosts on devices.
 const GHOSTS: Tag = Tag::new(62);
@@ -22,7 +22,7 @@ const GHOSTS: Tag = Tag::new(62);
 /// Numbers of a ghost when lists are built, as in `slab.cu`. Positions are shorter.
 const GHOST_WORDS: usize = 7;
 
-impl DevicePart {
+impl FluidDevicePart {
     /// Connects this rank with all others. All ranks must call it.
     pub(super) fn connect_links(&mut self, transport: &Transport) -> Result<(), LinkError> {
         let others: Vec<usize> = transport.other_ranks().collect();
@@ -48,7 +48,7 @@ impl DevicePart {
         &mut self,
         transport: &Transport,
         axis: usize,
-        windows: &[Option<Window>],
+        windows: &[Option<SlabWindow>],
     ) -> Result<GhostCounts, DeviceFluidError> {
         let sent = self.select_ghosts(axis, windows)?;
         let counts = GhostCounts::of_sent(transport, sent)?;
@@ -139,7 +139,7 @@ mod tests {
         let found = threads::run(3, |transport| {
             let records = share_particles(transport, (transport.rank() == 0).then_some(&particles))?;
             let (bounds, id) = (particles.bounds, particles.id.clone());
-            let mut part = DevicePart::new(device, &records, bounds, &settings, &strategy, id)?;
+            let mut part = FluidDevicePart::new(device, &records, bounds, &settings, &strategy, id)?;
             part.allowed = allowed;
             let mut slab = SlabFluid::new(transport, part, particles.len())?;
             assert_eq!(slab.part().links.as_ref().unwrap().paths(), [path; 2]);

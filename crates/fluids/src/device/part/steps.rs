@@ -2,18 +2,18 @@
 
 use orrery_device::DeviceError;
 
-use super::DevicePart;
+use super::FluidDevicePart;
 use crate::DeviceFluidError;
-use crate::device::Word;
-use crate::device::batch::{Batch, StepKind};
-use crate::host::Failure;
+use crate::device::ControlWord;
+use crate::device::batch::{StepBatch, StepKind};
+use crate::host::MotionFailure;
 use crate::slab::MotionReport;
 use crate::sums::WideSum;
 
-impl DevicePart {
+impl FluidDevicePart {
     /// Starts `steps` steps of length `dt`. `first` is the number of steps before.
     pub(crate) fn start_batch(&mut self, dt: f64, first: u64, steps: u32) -> Result<(), DeviceError> {
-        self.batch = Batch { dt, first, steps };
+        self.batch = StepBatch { dt, first, steps };
         self.fluid.start_batch(&self.batch)
     }
 
@@ -32,7 +32,7 @@ impl DevicePart {
     /// Computes forces and ends the last step.
     pub(crate) fn kick_last(&mut self) -> Result<(), DeviceFluidError> {
         self.fluid.queue_step(StepKind::LastKick, &self.batch)?;
-        self.finish_step(|words| words[Word::IsFinal as usize] = 1)
+        self.finish_step(|words| words[ControlWord::IsFinal as usize] = 1)
     }
 
     /// Rescaling: computes forces, ends a step without the scaling, and returns the sum of the
@@ -43,7 +43,7 @@ impl DevicePart {
         self.fluid.queue_force_step(&self.batch)?;
         let mut sum = [0u64; 2];
         queue.read(&self.fluid.kinetic_sum, &mut sum)?;
-        self.finish_step(|words| words[Word::IsKicked as usize] = 1)?;
+        self.finish_step(|words| words[ControlWord::IsKicked as usize] = 1)?;
         Ok(WideSum { whole: sum[0] as i64, rest: sum[1] as i64, large_terms: 0 })
     }
 
@@ -53,12 +53,12 @@ impl DevicePart {
         self.device().queue().write(&self.fluid.factor, &[factor])?;
         self.fluid.queue_step(StepKind::ScaleAndDrift, &self.batch)?;
         let words = &self.fluid.words;
-        if words[Word::Step as usize] != words[Word::Target as usize] {
+        if words[ControlWord::Step as usize] != words[ControlWord::Target as usize] {
             return self.finish_drift();
         }
         self.finish_step(|words| {
-            words[Word::IsKicked as usize] = 0;
-            words[Word::IsFinal as usize] = 1;
+            words[ControlWord::IsKicked as usize] = 0;
+            words[ControlWord::IsFinal as usize] = 1;
         })?;
         Ok(MotionReport { must_rebuild: false, must_widen: false, failure: None })
     }
@@ -66,14 +66,14 @@ impl DevicePart {
     /// Waits for a drift and returns its result.
     fn finish_drift(&mut self) -> Result<MotionReport, DeviceFluidError> {
         self.finish_step(|words| {
-            words[Word::IsKicked as usize] = 0;
-            words[Word::Step as usize] = words[Word::Step as usize].wrapping_add(1);
+            words[ControlWord::IsKicked as usize] = 0;
+            words[ControlWord::Step as usize] = words[ControlWord::Step as usize].wrapping_add(1);
         })?;
-        let word = |word: Word| self.fluid.words[word as usize];
-        let failed = word(Word::Failed);
+        let word = |word: ControlWord| self.fluid.words[word as usize];
+        let failed = word(ControlWord::Failed);
         Ok(MotionReport {
-            must_rebuild: word(Word::Rebuild) > 0,
-            must_widen: word(Word::Widen) > 0,
+            must_rebuild: word(ControlWord::Rebuild) > 0,
+            must_widen: word(ControlWord::Widen) > 0,
             failure: if failed > 0 { Some(self.find_failure(u32::MAX - failed)?) } else { None },
         })
     }
@@ -88,7 +88,8 @@ impl DevicePart {
             return Ok(self.write_words()?);
         }
         self.read_words()?;
-        let progress = [Word::Step, Word::IsKicked, Word::IsFinal].map(|word| word as usize);
+        let progress =
+            [ControlWord::Step, ControlWord::IsKicked, ControlWord::IsFinal].map(|word| word as usize);
         self.expect_progress(progress.iter().all(|&word| self.fluid.words[word] == expected[word]))
     }
 
@@ -99,7 +100,7 @@ impl DevicePart {
     }
 
     /// Describes the particle with this index of the user, which would move too far.
-    fn find_failure(&self, user: u32) -> Result<Failure, DeviceError> {
+    fn find_failure(&self, user: u32) -> Result<MotionFailure, DeviceError> {
         let (queue, fluid) = (self.device().queue(), &self.fluid);
         let first = fluid.side() * fluid.stride;
         let mut order = vec![0; fluid.n];
@@ -114,8 +115,8 @@ impl DevicePart {
 
     /// Doubles an open box.
     pub(super) fn widen(&mut self) -> Result<(), DeviceError> {
-        self.fluid.words[Word::Widen as usize] = 0;
-        self.fluid.words[Word::WidenNext as usize] = 0;
+        self.fluid.words[ControlWord::Widen as usize] = 0;
+        self.fluid.words[ControlWord::WidenNext as usize] = 0;
         self.fluid.widen_box(&self.batch)?;
         self.write_words()
     }

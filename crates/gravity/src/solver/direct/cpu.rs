@@ -20,7 +20,7 @@ use super::mixed::share_in_curve_order;
 use crate::share::SharedEvaluation;
 use crate::solver::frame::{Scaling, collect_forces};
 use crate::solver::kernels::{BodyList, LaneSums, ZERO_SUMS, add_bodies};
-use crate::solver::{CpuMemory, Forces, Problem, on_one_rank, split_results};
+use crate::solver::{CpuMemory, ForceProblem, Forces, on_one_rank, split_results};
 use crate::tree::Cube;
 
 /// Arithmetic, instruction set and tuning parameters of the CPU solver.
@@ -64,7 +64,7 @@ impl DirectCpuStrategy {
 }
 
 /// Computes the forces of all pairs.
-pub fn forces(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
+pub fn forces(problem: &ForceProblem, strategy: &DirectCpuStrategy) -> Forces {
     let mut forces = Forces::default();
     forces_into(problem, strategy, &mut CpuMemory::default(), &mut forces);
     forces
@@ -73,7 +73,7 @@ pub fn forces(problem: &Problem, strategy: &DirectCpuStrategy) -> Forces {
 /// Writes the result of [`forces`] to `forces`. The contents of `memory` and `forces` do not affect
 /// the result, and their memory is reused.
 pub fn forces_into(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     memory: &mut CpuMemory,
     forces: &mut Forces,
@@ -84,7 +84,7 @@ pub fn forces_into(
 /// Does [`forces_into`] together with other ranks. Every rank sums the forces on some of the
 /// targets.
 pub(crate) fn shared_forces_into(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     evaluation: SharedEvaluation<'_>,
     memory: &mut CpuMemory,
@@ -109,7 +109,7 @@ pub(crate) fn shared_forces_into(
 /// # Panics
 /// If `targets` does not lie within the bodies.
 pub fn forces_on_range(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     targets: Range<usize>,
     memory: &mut CpuMemory,
@@ -138,7 +138,7 @@ struct Block {
 
 /// Writes the forces on `targets`, whose blocks are consecutive in the user's order, to `forces`.
 fn collect_in_user_order<R: Real>(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     targets: Range<usize>,
     memory: &mut CpuMemory,
@@ -153,7 +153,7 @@ fn collect_in_user_order<R: Real>(
 /// Sums the forces on the targets of this rank with blocks of bodies that are consecutive in the
 /// user's order.
 fn share_in_user_order<R: Real>(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     evaluation: SharedEvaluation<'_>,
     memory: &mut CpuMemory,
@@ -169,13 +169,13 @@ fn share_in_user_order<R: Real>(
     Ok(())
 }
 
-fn scaling_in_user_order(problem: &Problem) -> Scaling {
+fn scaling_in_user_order(problem: &ForceProblem) -> Scaling {
     Scaling::new(&Cube::around(problem.position), problem.mass.iter().sum(), problem.eps)
 }
 
 /// Computes the scaled sums of `targets`. `results` has one element per target.
 fn sum_in_user_order<R: Real>(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     scaling: &Scaling,
     targets: Range<usize>,
@@ -193,7 +193,7 @@ fn sum_in_user_order<R: Real>(
 /// Computes the scaled sums (acceleration and potential) of the targets of all blocks, in the order
 /// of the blocks. `results` has one element per target.
 fn sum_blocks<R: Real>(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     scaling: &Scaling,
     blocks: impl Iterator<Item = Block>,
@@ -213,7 +213,7 @@ fn sum_blocks<R: Real>(
 
 /// Computes the scaled sums of `targets` in f64. `results` has one element per target.
 pub(super) fn sum_block_in_double(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     scaling: &Scaling,
     targets: Range<usize>,
@@ -234,7 +234,7 @@ struct Scratch<R> {
 
 /// SIMD kernel: the sums of one block of targets over all sources.
 struct BlockSum<'a, R> {
-    problem: &'a Problem<'a>,
+    problem: &'a ForceProblem<'a>,
     tile: usize,
     scaling: &'a Scaling,
     block: Block,
@@ -260,7 +260,7 @@ impl<R: Real> SimdKernel for BlockSum<'_, R> {
 impl<R: Real> BlockSum<'_, R> {
     #[inline(always)]
     fn sum_targets<V: Vector<Scalar = R>, const T: usize, const POTENTIAL: bool>(self) {
-        let Problem { position, mass, eps, .. } = *self.problem;
+        let ForceProblem { position, mass, eps, .. } = *self.problem;
         let Scratch { tile, targets, sums } = self.scratch;
         let eps = eps * self.scaling.length;
         let eps2 = R::from_f64(eps * eps);

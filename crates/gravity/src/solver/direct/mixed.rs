@@ -21,12 +21,12 @@ use crate::solver::kernels::{
     BodyList, LaneSums, NearBodyList, NearTarget, ZERO_SUMS, add_bodies, add_near_bodies,
 };
 use crate::solver::near::{DividedSources, TargetBox};
-use crate::solver::{CpuMemory, Forces, Problem, split_results};
-use crate::tree::{Group, groups_within, next_group_start};
+use crate::solver::{CpuMemory, ForceProblem, Forces, split_results};
+use crate::tree::{BodyGroup, groups_within, next_group_start};
 
 /// Sums the forces on the targets of this rank. At least one body.
 pub fn share_in_curve_order(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &DirectCpuStrategy,
     evaluation: SharedEvaluation<'_>,
     memory: &mut CpuMemory,
@@ -39,7 +39,7 @@ pub fn share_in_curve_order(
     results.resize(problem.mass.len(), [0.0; 4]);
     let parts = evaluation.divide(results.len(), |body| next_group_start(groups, body));
     let start = Instant::now();
-    let sorted = &Problem { position: &tree.position, mass: &tree.mass, ..*problem };
+    let sorted = &ForceProblem { position: &tree.position, mass: &tree.mass, ..*problem };
     let own_groups = groups_within(groups, parts.own()).iter();
     let blocks = split_results(&mut results[parts.own()], own_groups, |group| group.bodies.len());
     let blocks: Vec<_> = blocks.collect();
@@ -75,14 +75,14 @@ struct Scratch {
 /// SIMD kernel: the sums of one block of targets over all sources.
 struct MixedBlockSum<'a> {
     /// The bodies in curve order.
-    problem: &'a Problem<'a>,
+    problem: &'a ForceProblem<'a>,
     /// Number of sources in a tile.
     tile: usize,
     scaling: &'a Scaling,
     /// The targets.
-    group: &'a Group,
+    group: &'a BodyGroup,
     /// The groups of all bodies.
-    groups: &'a [Group],
+    groups: &'a [BodyGroup],
     scratch: &'a mut Scratch,
     results: &'a mut [[f64; 4]],
 }
@@ -129,7 +129,7 @@ impl MixedBlockSum<'_> {
         let Scratch { sources, near, .. } = &mut *self.scratch;
         near.clear();
         for range in [&self.group.bodies].into_iter().chain(&sources.near.ranges) {
-            let Problem { position, mass, .. } = *self.problem;
+            let ForceProblem { position, mass, .. } = *self.problem;
             self.scaling.append_near_bodies(near, position, mass, range.clone(), self.group.centre);
         }
         near.pad_to_lanes(self.scaling.outside);
@@ -137,7 +137,7 @@ impl MixedBlockSum<'_> {
 
     #[inline(always)]
     fn sum<S: SingleVector, const T: usize, const POTENTIAL: bool>(&mut self) {
-        let Problem { position, mass, eps, .. } = *self.problem;
+        let ForceProblem { position, mass, eps, .. } = *self.problem;
         let Scratch { sources, tile, near, targets, near_targets, sums } = &mut *self.scratch;
         let eps = eps * self.scaling.length;
         let eps2 = f32::from_f64(eps * eps);

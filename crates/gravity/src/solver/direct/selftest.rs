@@ -10,7 +10,7 @@ use orrery_model::{Precision, Vec3s};
 
 use super::device::{Columns, DeviceDirect, DirectDeviceStrategy, DirectKernel, JerkRequest};
 use crate::accuracy::{ForceErrors, largest_relative_error};
-use crate::solver::{Problem, jerk, reference};
+use crate::solver::{ForceProblem, jerk, reference};
 
 /// Numbers of bodies: small and odd ones, and 1024, which is a multiple of every block size.
 const SIZES: [usize; 8] = [1, 2, 31, 33, 257, 1000, 1024, 2053];
@@ -67,9 +67,9 @@ impl DirectTestSystem {
         system
     }
 
-    fn problem(&self) -> Problem<'_> {
+    fn problem(&self) -> ForceProblem<'_> {
         let Self { position, mass, eps } = self;
-        Problem { position, mass, g: 1.5, eps: *eps, with_potential: false }
+        ForceProblem { position, mass, g: 1.5, eps: *eps, with_potential: false }
     }
 
     /// Computes accelerations on the device, and potentials if requested (else zeros).
@@ -86,7 +86,7 @@ impl DirectTestSystem {
             let found = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
             let (mass, potential) = (device.upload(&self.mass)?, device.zeros(n)?);
             let mut direct = DeviceDirect::new(device, n, strategy)?;
-            let Problem { g, eps, .. } = self.problem();
+            let ForceProblem { g, eps, .. } = self.problem();
             let requested = with_potential.then_some(&potential);
             direct.forces(columns(&position), &mass, g, eps, columns(&found), requested)?;
             let acceleration = Vec3s { x: found[0].to_vec()?, y: found[1].to_vec()?, z: found[2].to_vec()? };

@@ -25,13 +25,13 @@ use orrery_model::{Precision, Vec3s};
 use orrery_simd::{InstructionSet, MAX_LANES, Real, dispatch};
 use rayon::prelude::*;
 
-use super::group_sum::{GroupSum, GroupTask, Scratch};
+use super::group_sum::{GroupScratch, GroupSum, GroupTask};
 use crate::settings::{Acceptance, MAX_THETA};
 use crate::share::SharedEvaluation;
 use crate::solver::direct::MIXED_MIN_BODIES;
 use crate::solver::frame::{Scaling, collect_forces};
-use crate::solver::{CpuMemory, Forces, Problem, on_one_rank, split_results};
-use crate::tree::{Group, Octree, groups_within, next_group_start};
+use crate::solver::{CpuMemory, ForceProblem, Forces, on_one_rank, split_results};
+use crate::tree::{BodyGroup, Octree, groups_within, next_group_start};
 
 /// Strategy of the tree on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,7 +73,7 @@ pub struct CpuTreeReport {
 /// Computes forces with the tree. `previous` contains the accelerations of the previous step in the
 /// user's order. Without it, the relative acceptance uses its opening angle.
 pub fn forces(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &TreeCpuStrategy,
     previous: Option<&Vec3s>,
 ) -> (Forces, CpuTreeReport) {
@@ -85,7 +85,7 @@ pub fn forces(
 /// Writes the result of [`forces`] to `forces`. The contents of `memory` and `forces` do not affect
 /// the result, and their memory is reused.
 pub fn forces_into(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &TreeCpuStrategy,
     previous: Option<&Vec3s>,
     memory: &mut CpuMemory,
@@ -97,7 +97,7 @@ pub fn forces_into(
 /// Does [`forces_into`] together with other ranks. Every rank builds the tree and walks it for some
 /// of the groups. Times and numbers of terms of the report are those of this rank.
 pub(crate) fn shared_forces_into(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &TreeCpuStrategy,
     previous: Option<&Vec3s>,
     evaluation: SharedEvaluation<'_>,
@@ -188,7 +188,7 @@ fn batch_size(groups: usize) -> usize {
 }
 
 fn sum_tree<R: Real>(
-    problem: &Problem,
+    problem: &ForceProblem,
     strategy: &TreeCpuStrategy,
     previous: Option<&Vec3s>,
     evaluation: SharedEvaluation<'_>,
@@ -211,7 +211,7 @@ fn sum_tree<R: Real>(
     let parts = evaluation.divide(results.len(), |body| next_group_start(groups, body));
     let own_groups = groups_within(groups, parts.own());
     let (tree, opening) = (&*tree, &*opening);
-    let sum_group = |scratch: &mut Scratch<R>, group: &Group, results: &mut [[f64; 4]]| {
+    let sum_group = |scratch: &mut GroupScratch<R>, group: &BodyGroup, results: &mut [[f64; 4]]| {
         let stretch2 = relative.map_or(0.0, |(alpha, previous)| {
             let square = |i: u32| previous.get(i as usize).iter().map(|a| a * a).sum::<f64>();
             let min2 =
@@ -225,17 +225,17 @@ fn sum_tree<R: Real>(
         // The cube of an inverse distance is above the range of f32 for distances below 1e-12 of
         // the system.
         if precision == Precision::Mixed && !results.as_flattened().iter().all(|value| value.is_finite()) {
-            let scratch = &mut Scratch::<f64>::default();
+            let scratch = &mut GroupScratch::<f64>::default();
             dispatch(strategy.set, GroupSum { task, precision: Precision::Double, scratch, results });
         }
         terms
     };
     let batches = own_groups.chunks(batch_size(own_groups.len()));
-    let batch_len = |batch: &&[Group]| batch.iter().map(|group| group.bodies.len()).sum();
+    let batch_len = |batch: &&[BodyGroup]| batch.iter().map(|group| group.bodies.len()).sum();
     // Threads take the next batch when they have finished one.
     let (body_terms, cell_terms) = split_results(&mut results[parts.own()], batches, batch_len)
         .par_bridge()
-        .map_init(Scratch::<R>::default, |scratch, (batch, results)| {
+        .map_init(GroupScratch::<R>::default, |scratch, (batch, results)| {
             let mut terms = (0, 0);
             for (group, results) in split_results(results, batch, |group| group.bodies.len()) {
                 let (body_terms, cell_terms) = sum_group(scratch, group, results);
@@ -252,7 +252,7 @@ fn sum_tree<R: Real>(
     let bytes = tree.bytes()
         + problem.mass.len() * per_body
         + tree.cells.len() * per_cell
-        + groups.len() * size_of::<Group>();
+        + groups.len() * size_of::<BodyGroup>();
     let walk_secs = start.elapsed().as_secs_f64() - build_secs;
     Ok(CpuTreeReport { build_secs, walk_secs, body_terms, cell_terms, bytes })
 }

@@ -10,17 +10,17 @@ use orrery_model::Precision;
 use orrery_simd::{Real, SimdKernel, SingleVector, Vector, sum_lanes};
 
 use super::cpu::{OpeningData, SMALL_CELL};
-use crate::solver::Problem;
+use crate::solver::ForceProblem;
 use crate::solver::frame::Scaling;
 use crate::solver::kernels::{
     BodyList, CellList, NearBodyList, NearTarget, ZERO_SUMS, add_bodies, add_cells, add_near_bodies,
 };
 use crate::solver::near::{BodyRanges, DividedSources, TargetBox};
-use crate::tree::{Group, Octree};
+use crate::tree::{BodyGroup, Octree};
 
 /// Memory that a thread reuses from group to group.
 #[derive(Default)]
-pub struct Scratch<R> {
+pub struct GroupScratch<R> {
     /// Cells whose children are to be tested.
     stack: Vec<u32>,
     /// Accepted cells.
@@ -44,11 +44,11 @@ pub struct Scratch<R> {
 /// A group, and what its sums depend on.
 #[derive(Clone, Copy)]
 pub struct GroupTask<'a> {
-    pub problem: &'a Problem<'a>,
+    pub problem: &'a ForceProblem<'a>,
     pub tree: &'a Octree,
     pub opening: &'a OpeningData,
     pub scaling: &'a Scaling,
-    pub group: &'a Group,
+    pub group: &'a BodyGroup,
     /// (G / alpha |a|)^{2/5} for the relative acceptance.
     pub stretch2: f64,
 }
@@ -57,7 +57,7 @@ pub struct GroupTask<'a> {
 pub struct GroupSum<'a, R> {
     pub task: GroupTask<'a>,
     pub precision: Precision,
-    pub scratch: &'a mut Scratch<R>,
+    pub scratch: &'a mut GroupScratch<R>,
     /// ax, ay, az and φ of each body of the group.
     pub results: &'a mut [[f64; 4]],
 }
@@ -89,7 +89,7 @@ impl<R: Real> GroupSum<'_, R> {
     /// together.
     #[inline(always)]
     fn walk<D: Vector<Scalar = f64>, const RELATIVE: bool>(&mut self) {
-        let Scratch { stack, accepted, opened, .. } = &mut *self.scratch;
+        let GroupScratch { stack, accepted, opened, .. } = &mut *self.scratch;
         accepted.clear();
         opened.ranges.clear();
         let GroupTask { tree, opening, group, .. } = self.task;
@@ -104,7 +104,7 @@ impl<R: Real> GroupSum<'_, R> {
         if root.is_leaf() {
             return open_leaf(root.bodies());
         }
-        let Group { centre: [x, y, z], half: [half_x, half_y, half_z], .. } = *group;
+        let BodyGroup { centre: [x, y, z], half: [half_x, half_y, half_z], .. } = *group;
         let middle = [D::splat(x), D::splat(y), D::splat(z)];
         let half = [D::splat(half_x), D::splat(half_y), D::splat(half_z)];
         let stretch2 = D::splat(self.task.stretch2);
@@ -151,7 +151,7 @@ impl<R: Real> GroupSum<'_, R> {
     #[inline(always)]
     fn fill_cells(&mut self) {
         let centre = self.centre();
-        let Scratch { accepted, cells, .. } = &mut *self.scratch;
+        let GroupScratch { accepted, cells, .. } = &mut *self.scratch;
         let GroupTask { scaling, tree, .. } = self.task;
         cells.resize_and_pad(accepted.len(), scaling.outside);
         // Slices of equal length, so the loop over ten columns needs no bounds checks.
@@ -175,7 +175,8 @@ impl<R: Real> GroupSum<'_, R> {
     #[inline(always)]
     fn fill_bodies<D: Vector<Scalar = f64>>(&mut self) {
         let (centre, is_mixed) = (self.centre(), self.precision == Precision::Mixed);
-        let Scratch { opened, sources, bodies, own, near, targets, near_targets, .. } = &mut *self.scratch;
+        let GroupScratch { opened, sources, bodies, own, near, targets, near_targets, .. } =
+            &mut *self.scratch;
         let GroupTask { scaling, tree, group, .. } = self.task;
         let Octree { position, mass, .. } = tree;
         if is_mixed {
@@ -215,7 +216,8 @@ impl<R: Real> GroupSum<'_, R> {
     fn sum<S: SingleVector, V: Vector<Scalar = R>, const T: usize, const POTENTIAL: bool>(
         self,
     ) -> (u64, u64) {
-        let Scratch { accepted, opened, cells, bodies, own, near, targets, near_targets, .. } = self.scratch;
+        let GroupScratch { accepted, opened, cells, bodies, own, near, targets, near_targets, .. } =
+            self.scratch;
         let eps = self.task.problem.eps * self.task.scaling.length;
         let eps2 = R::from_f64(eps * eps);
         let n = targets.len();

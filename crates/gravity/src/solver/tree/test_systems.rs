@@ -8,7 +8,7 @@ use super::device::{DeviceTree, ForceRequest, Order, TreeDeviceStrategy};
 use crate::accuracy::ErrorBounds;
 use crate::settings::Acceptance;
 use crate::solver::direct::device::Columns;
-use crate::solver::{Forces, Problem, reference};
+use crate::solver::{ForceProblem, Forces, reference};
 
 /// Bodies at rest, with G = 1.5.
 pub(crate) struct TestSystem {
@@ -112,9 +112,9 @@ impl TestSystem {
         ]
     }
 
-    pub fn problem(&self) -> Problem<'_> {
+    pub fn problem(&self) -> ForceProblem<'_> {
         let Self { position, mass, eps } = self;
-        Problem { position, mass, g: 1.5, eps: *eps, with_potential: true }
+        ForceProblem { position, mass, g: 1.5, eps: *eps, with_potential: true }
     }
 
     /// Returns the forces by direct summation.
@@ -148,7 +148,7 @@ impl TestSystem {
         let found = [device.zeros(n)?, device.zeros(n)?, device.zeros(n)?];
         let (mass, potential) = (device.upload(&self.mass)?, device.zeros(n)?);
         let mut tree = DeviceTree::new(device, n, strategy)?;
-        let Problem { g, eps, .. } = self.problem();
+        let ForceProblem { g, eps, .. } = self.problem();
         tree.forces(&ForceRequest {
             position: columns(&position),
             mass: &mass,

@@ -126,12 +126,12 @@ impl TreePlan {
 }
 
 /// Buffer of 4-vectors in the arithmetic of the tree.
-pub(crate) enum Vectors {
+pub(crate) enum TreeVectors {
     Single(Buffer<[f32; 4]>),
     Double(Buffer<[f64; 4]>),
 }
 
-impl Vectors {
+impl TreeVectors {
     fn new(device: &Device, precision: Precision, len: usize) -> Result<Self, DeviceError> {
         Ok(match precision {
             Precision::Double => Self::Double(device.zeros(len)?),
@@ -147,16 +147,16 @@ impl Vectors {
     }
 }
 
-impl<'a> From<&'a Vectors> for Arg<'a> {
-    fn from(vectors: &'a Vectors) -> Self {
+impl<'a> From<&'a TreeVectors> for Arg<'a> {
+    fn from(vectors: &'a TreeVectors) -> Self {
         match vectors {
-            Vectors::Single(buffer) => buffer.into(),
-            Vectors::Double(buffer) => buffer.into(),
+            TreeVectors::Single(buffer) => buffer.into(),
+            TreeVectors::Double(buffer) => buffer.into(),
         }
     }
 }
 
-struct Kernels {
+struct TreeKernels {
     find_frame: Kernel,
     find_keys: Kernel,
     gather_bodies: Kernel,
@@ -184,7 +184,7 @@ pub(crate) struct DeviceOctree {
     device: Device,
     n: usize,
     plan: TreePlan,
-    kernels: Kernels,
+    kernels: TreeKernels,
     sort: Sort<u64>,
     keys: Buffer<u64>,
     /// `order[k]` is the user's index of sorted body k.
@@ -197,10 +197,10 @@ pub(crate) struct DeviceOctree {
     level: Buffer<u8>,
     /// Per body: level of the octant of its leaf's parent that contains the leaf.
     octant_level: Buffer<u8>,
-    pub high: Vectors,
-    pub low: Vectors,
-    pub centres: Vectors,
-    pub moments: Vectors,
+    pub high: TreeVectors,
+    pub low: TreeVectors,
+    pub centres: TreeVectors,
+    pub moments: TreeVectors,
     /// (M l³)^{2/5} per cell, for the relative acceptance. Empty until it is first used.
     pub relative_limits: Buffer<f32>,
     /// Size and width class of a group at its first body, 0 at all other bodies.
@@ -215,7 +215,7 @@ pub(crate) struct DeviceOctree {
 impl DeviceOctree {
     pub fn new(builder: &mut KernelBuilder, n: usize, plan: TreePlan) -> Result<Self, DeviceError> {
         let module = builder.build(&TREE, &plan.build_definitions(), Math::Precise)?;
-        let kernels = Kernels {
+        let kernels = TreeKernels {
             find_frame: module.kernel("find_frame")?,
             find_keys: module.kernel("find_keys")?,
             gather_bodies: module.kernel("gather_bodies")?,
@@ -227,7 +227,7 @@ impl DeviceOctree {
         let device = builder.device();
         let (cells, precision) = (plan.max_cells(n), plan.precision);
         let frame_blocks = sm_count(device).saturating_mul(4).min((n as u32).div_ceil(BLOCK_SIZE));
-        let vectors = |len| Vectors::new(device, precision, len);
+        let vectors = |len| TreeVectors::new(device, precision, len);
         Ok(Self {
             device: device.clone(),
             n,

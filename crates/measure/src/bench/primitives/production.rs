@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use orrery_device::{Device, DeviceError};
-use orrery_primitives::Number;
+use orrery_primitives::PrimitiveNumber;
 use orrery_primitives::reduce::{self, Reduce, ReduceOperation, ReduceStrategy};
 use orrery_primitives::scan::{self, Scan, ScanKind, ScanStrategy};
 use orrery_primitives::sort::{self, Sort, SortKey, SortStrategy};
@@ -76,7 +76,7 @@ struct ScanCase<T> {
     from_bits: fn(u64) -> T,
 }
 
-impl<T: Number + Display> PrimitiveCase for ScanCase<T> {
+impl<T: PrimitiveNumber + Display> PrimitiveCase for ScanCase<T> {
     fn name_and_input(&self) -> (&'static str, &'static str) {
         ("scan", self.input)
     }

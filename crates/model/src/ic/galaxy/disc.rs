@@ -20,7 +20,7 @@
 use std::f64::consts::{PI, TAU};
 
 use super::Galaxy;
-use super::field::{Field, Grid};
+use super::field::{RadialField, RadialGrid};
 use crate::ic::{IcError, MAX_ATTEMPTS, stream};
 use crate::rng::Draws;
 
@@ -50,7 +50,7 @@ pub struct Disc {
 
 /// Moments of the velocities at one radius.
 #[derive(Clone, Copy, Debug)]
-pub struct Ring {
+pub struct DiscRing {
     /// Circular speed squared, v_c².
     pub circular_squared: f64,
     /// κ² / (4 Ω²), between 1/4 (point mass) and 1 (uniform density).
@@ -76,7 +76,7 @@ impl Disc {
 
     /// Returns the mass in each layer of the grid, by cylindrical radius. The spheroids see the
     /// disc as these spherical layers.
-    pub fn layer_masses(&self, grid: &Grid) -> Vec<f64> {
+    pub fn layer_masses(&self, grid: &RadialGrid) -> Vec<f64> {
         grid.interval_masses(|r| {
             let x = r / self.scale_length;
             self.mass * (1.0 - (1.0 + x) * libm::exp(-x))
@@ -90,7 +90,7 @@ impl Disc {
     }
 
     /// Toomre's Q of `ring`, which is at `radius`.
-    pub fn toomre_q(&self, radius: f64, ring: &Ring) -> f64 {
+    pub fn toomre_q(&self, radius: f64, ring: &DiscRing) -> f64 {
         let kappa = 2.0 * (ring.epicyclic_ratio * ring.circular_squared).sqrt() / radius;
         ring.sigma[0] * kappa / (3.36 * self.g * self.surface_density(radius))
     }
@@ -103,7 +103,7 @@ impl Disc {
     }
 
     /// Returns the velocity moments of each ring in the field of the disc and of `spheroids`.
-    pub fn ring_moments(&self, spheroids: &Field) -> Vec<Ring> {
+    pub fn ring_moments(&self, spheroids: &RadialField) -> Vec<DiscRing> {
         let distances = self.vertical_distances();
         let mean_square_height = PI * PI / 12.0 * self.scale_height * self.scale_height;
         let radius: Vec<f64> = (0..RINGS).map(|k| self.ring_radius(k)).collect();
@@ -121,13 +121,13 @@ impl Disc {
         // factor to the requested Q.
         let central_sigma = (self.g * self.mass / self.scale_length).sqrt();
         let softened_fraction = self.softened_fraction(&distances);
-        let mut rings: Vec<Ring> = (0..RINGS)
+        let mut rings: Vec<DiscRing> = (0..RINGS)
             .map(|k| {
                 let sheet =
                     PI * self.g * self.surface_density(radius[k]) * self.scale_height * softened_fraction;
                 let sigma_r = central_sigma * libm::exp(-0.5 * radius[k] / self.scale_length);
                 let sigma_z = (sheet + frequency_squared[k] * mean_square_height).sqrt();
-                Ring {
+                DiscRing {
                     circular_squared: circular_squared[k],
                     epicyclic_ratio: ratio[k],
                     rotation: circular_squared[k].sqrt(),
@@ -158,8 +158,8 @@ impl Disc {
     /// Draws position and velocity of body `index`.
     pub fn draw_body(
         &self,
-        rings: &[Ring],
-        field: &Field,
+        rings: &[DiscRing],
+        field: &RadialField,
         seed: u64,
         index: u64,
     ) -> Result<([f64; 3], [f64; 3]), IcError> {
@@ -193,12 +193,12 @@ impl Disc {
     }
 
     /// Returns mean rotation and dispersions at `radius`, interpolated between rings.
-    fn moments_at(&self, rings: &[Ring], radius: f64) -> (f64, [f64; 3]) {
+    fn moments_at(&self, rings: &[DiscRing], radius: f64) -> (f64, [f64; 3]) {
         let steps = (radius / (CUTOFF * self.scale_length)).sqrt() * RINGS as f64 - 0.5;
         let steps = steps.clamp(0.0, (RINGS - 1) as f64);
         let inner = (steps as usize).min(RINGS - 2);
         let fraction = steps - inner as f64;
-        let interpolated = |moment: fn(&Ring) -> f64| {
+        let interpolated = |moment: fn(&DiscRing) -> f64| {
             moment(&rings[inner]) + fraction * (moment(&rings[inner + 1]) - moment(&rings[inner]))
         };
         (

@@ -12,13 +12,13 @@
 const INTERVALS: usize = 400;
 
 /// Radii in equal steps of log r: `radius[k + 1] / radius[k]` is the same for all k.
-pub struct Grid {
+pub struct RadialGrid {
     /// Nodes, ascending.
     pub radius: Vec<f64>,
     log_step: f64,
 }
 
-impl Grid {
+impl RadialGrid {
     /// Builds the grid from `innermost` to `outermost`.
     pub fn new(innermost: f64, outermost: f64) -> Self {
         let log_step = libm::log(outermost / innermost) / INTERVALS as f64;
@@ -55,7 +55,7 @@ pub struct Layers(Vec<f64>);
 
 impl Layers {
     /// Returns layers without mass.
-    pub fn massless(grid: &Grid) -> Self {
+    pub fn massless(grid: &RadialGrid) -> Self {
         Self(vec![0.0; grid.radius.len()])
     }
 
@@ -66,8 +66,8 @@ impl Layers {
 }
 
 /// Potential and its gradient at the nodes of a grid.
-pub struct Field<'a> {
-    grid: &'a Grid,
+pub struct RadialField<'a> {
+    grid: &'a RadialGrid,
     /// Φ at each node.
     pub potential: Vec<f64>,
     /// dΦ/dr at each node.
@@ -76,9 +76,9 @@ pub struct Field<'a> {
     gm: f64,
 }
 
-impl<'a> Field<'a> {
+impl<'a> RadialField<'a> {
     /// Computes the field of `layers` at the nodes of `grid`.
-    pub fn new(grid: &'a Grid, layers: &Layers, g: f64, eps: f64) -> Self {
+    pub fn new(grid: &'a RadialGrid, layers: &Layers, g: f64, eps: f64) -> Self {
         let (mut potential, mut gradient) = (Vec::new(), Vec::new());
         for &r in &grid.radius {
             let (mut phi, mut slope) = (0.0, 0.0);
@@ -119,8 +119,8 @@ impl<'a> Field<'a> {
 mod tests {
     use super::*;
 
-    fn hernquist_layers(eps: f64) -> (Grid, Layers, f64) {
-        let grid = Grid::new(1e-3, 100.0);
+    fn hernquist_layers(eps: f64) -> (RadialGrid, Layers, f64) {
+        let grid = RadialGrid::new(1e-3, 100.0);
         let mut layers = Layers::massless(&grid);
         layers.add_masses(grid.interval_masses(crate::ic::hernquist::mass_fraction));
         (grid, layers, eps)
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn unsoftened_field_matches_the_hernquist_potential() {
         let (grid, layers, eps) = hernquist_layers(0.0);
-        let field = Field::new(&grid, &layers, 2.0, eps);
+        let field = RadialField::new(&grid, &layers, 2.0, eps);
         let missing = 2.0 * (1.0 / 101.0 - crate::ic::hernquist::mass_fraction(100.0) / 100.0);
         for r in [1e-3, 0.01, 0.1, 0.777, 1.0, 10.0, 99.0] {
             let expected = -2.0 / (1.0 + r) + missing;
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn softening_flattens_the_centre_and_gradient_matches_the_potential() {
         let (grid, layers, eps) = hernquist_layers(0.1);
-        let field = Field::new(&grid, &layers, 1.0, eps);
+        let field = RadialField::new(&grid, &layers, 1.0, eps);
         assert!(field.angular_speed_squared(1e-3) < 1.05 * field.angular_speed_squared(3e-3));
         for k in (1..grid.radius.len() - 1).step_by(20) {
             let rise = field.potential[k + 1] - field.potential[k - 1];

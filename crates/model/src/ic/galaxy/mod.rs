@@ -25,7 +25,7 @@ use super::{
 use crate::analysis::max_or_nan;
 use crate::{Particle, Particles, Species};
 use disc::Disc;
-use field::{Field, Grid, Layers};
+use field::{Layers, RadialField, RadialGrid};
 use spheroid::Spheroid;
 
 /// Radius where the bulge ends, in its scale radii.
@@ -135,11 +135,11 @@ impl Galaxy {
             .for_each(|part| spheroid_layers.add_masses(part.layer_masses(&grid)));
         let mut layers = spheroid_layers.clone();
         disc.iter().for_each(|disc| layers.add_masses(disc.layer_masses(&grid)));
-        let field = Field::new(&grid, &layers, g, self.eps);
+        let field = RadialField::new(&grid, &layers, g, self.eps);
 
         let mut bodies = Particles::with_capacity(self.n_disc + self.n_bulge + self.n_halo);
         if let Some(disc) = disc {
-            let spheroid_field = Field::new(&grid, &spheroid_layers, g, self.eps);
+            let spheroid_field = RadialField::new(&grid, &spheroid_layers, g, self.eps);
             let rings = disc.ring_moments(&spheroid_field);
             let mass = self.disc_mass / self.n_disc as f64;
             append_bodies(&mut bodies, self.n_disc, mass, Species::Disc, |i| {
@@ -222,18 +222,18 @@ impl Galaxy {
         require_ratio("eps", self.eps, [0.0, MAX_SOFTENING_RATIO], (smallest_name, smallest))
     }
 
-    fn bulge_spheroid(&self, grid: &Grid) -> Option<Spheroid> {
+    fn bulge_spheroid(&self, grid: &RadialGrid) -> Option<Spheroid> {
         let cutoff = BULGE_CUTOFF * self.bulge_scale_radius;
         (self.n_bulge > 0).then(|| Spheroid::new(self.bulge_mass, self.bulge_scale_radius, cutoff, grid))
     }
 
-    fn halo_spheroid(&self, grid: &Grid) -> Option<Spheroid> {
+    fn halo_spheroid(&self, grid: &RadialGrid) -> Option<Spheroid> {
         let cutoff = self.halo_cutoff * self.halo_scale_radius;
         (self.n_halo > 0).then(|| Spheroid::new(self.halo_mass, self.halo_scale_radius, cutoff, grid))
     }
 
     /// Returns a grid from well inside the smallest component to the end of the largest.
-    fn radial_grid(&self) -> Grid {
+    fn radial_grid(&self) -> RadialGrid {
         let components = [
             (self.n_disc, self.disc_scale_length, disc::CUTOFF * self.disc_scale_length),
             (self.n_bulge, self.bulge_scale_radius, BULGE_CUTOFF * self.bulge_scale_radius),
@@ -243,7 +243,7 @@ impl Galaxy {
         let (smallest, largest) = present.fold((f64::INFINITY, 0.0), |(s, l), (_, scale, end)| {
             (f64::min(s, scale.min(end)), max_or_nan(l, end))
         });
-        Grid::new(INNERMOST * smallest, largest)
+        RadialGrid::new(INNERMOST * smallest, largest)
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::f64::consts::PI;
 
-use super::field::{Field, Grid};
+use super::field::{RadialField, RadialGrid};
 use crate::ic::speed::SpeedSampler;
 use crate::ic::{IcError, MAX_ATTEMPTS, hernquist, scaled, stream};
 use crate::rng::Draws;
@@ -27,14 +27,14 @@ pub struct Spheroid {
 
 impl Spheroid {
     /// Creates a sphere of `mass` that ends at `cutoff`.
-    pub fn new(mass: f64, scale_radius: f64, cutoff: f64, grid: &Grid) -> Self {
+    pub fn new(mass: f64, scale_radius: f64, cutoff: f64, grid: &RadialGrid) -> Self {
         let unit = Self { scale_radius, cutoff, hernquist_mass: 1.0 };
         let tapered_mass: f64 = unit.layer_masses(grid).iter().sum();
         Self { hernquist_mass: mass / tapered_mass, ..unit }
     }
 
     /// Returns the mass in each layer of the grid.
-    pub fn layer_masses(&self, grid: &Grid) -> Vec<f64> {
+    pub fn layer_masses(&self, grid: &RadialGrid) -> Vec<f64> {
         let untapered =
             grid.interval_masses(|r| self.hernquist_mass * hernquist::mass_fraction(r / self.scale_radius));
         grid.interval_centres().zip(untapered).map(|(r, mass)| mass * self.taper(r)).collect()
@@ -56,7 +56,7 @@ impl Spheroid {
     }
 
     /// Returns E and f(E) at the nodes inside the cutoff, from the cutoff (E = 0) to the centre.
-    pub fn distribution_function(&self, grid: &Grid, field: &Field) -> (Vec<f64>, Vec<f64>) {
+    pub fn distribution_function(&self, grid: &RadialGrid, field: &RadialField) -> (Vec<f64>, Vec<f64>) {
         let edge = grid.radius.partition_point(|&r| r < self.cutoff).min(grid.radius.len() - 1);
         let nodes: Vec<usize> = (0..=edge).rev().collect();
         let psi: Vec<f64> = nodes.iter().map(|&k| field.potential[edge] - field.potential[k]).collect();
@@ -78,8 +78,8 @@ impl Spheroid {
     /// Returns a sampler of bodies in equilibrium with `field`.
     pub fn body_sampler<'a>(
         &'a self,
-        grid: &Grid,
-        field: &'a Field<'a>,
+        grid: &RadialGrid,
+        field: &'a RadialField<'a>,
     ) -> SpheroidSampler<'a, impl Fn(f64) -> f64> {
         let (energy, f) = self.distribution_function(grid, field);
         let nodes = energy.clone();
@@ -95,7 +95,7 @@ impl Spheroid {
 /// Sampler of the bodies of a spheroid.
 pub struct SpheroidSampler<'a, F> {
     spheroid: &'a Spheroid,
-    field: &'a Field<'a>,
+    field: &'a RadialField<'a>,
     speeds: SpeedSampler<F>,
 }
 

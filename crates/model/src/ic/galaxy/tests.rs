@@ -1,6 +1,6 @@
 //! Equilibrium, profiles and reproducibility of the disc galaxy.
 
-use super::disc::Ring;
+use super::disc::DiscRing;
 use super::*;
 use crate::analysis::{lagrangian_radii, surface_density_profile};
 use crate::ic::testing::{assert_well_formed, hash_bits, virial_ratio};
@@ -12,7 +12,7 @@ fn small_galaxy() -> Galaxy {
 }
 
 /// Returns the disc of a galaxy and its velocity moments.
-fn disc_and_rings(galaxy: &Galaxy) -> (Disc, Vec<Ring>) {
+fn disc_and_rings(galaxy: &Galaxy) -> (Disc, Vec<DiscRing>) {
     let grid = galaxy.radial_grid();
     let disc = Disc::new(galaxy, G);
     let mut layers = Layers::massless(&grid);
@@ -20,7 +20,7 @@ fn disc_and_rings(galaxy: &Galaxy) -> (Disc, Vec<Ring>) {
         .into_iter()
         .flatten()
         .for_each(|part| layers.add_masses(part.layer_masses(&grid)));
-    let rings = disc.ring_moments(&Field::new(&grid, &layers, G, galaxy.eps));
+    let rings = disc.ring_moments(&RadialField::new(&grid, &layers, G, galaxy.eps));
     (disc, rings)
 }
 
@@ -108,7 +108,7 @@ fn distribution_functions_are_positive() {
         let mut layers = Layers::massless(&grid);
         parts.iter().for_each(|part| layers.add_masses(part.layer_masses(&grid)));
         layers.add_masses(Disc::new(&galaxy, G).layer_masses(&grid));
-        let field = Field::new(&grid, &layers, G, galaxy.eps);
+        let field = RadialField::new(&grid, &layers, G, galaxy.eps);
         for part in &parts {
             let (energy, f) = part.distribution_function(&grid, &field);
             assert!(energy.windows(2).all(|pair| pair[0] < pair[1]));

@@ -12,7 +12,7 @@ pub mod plain;
 pub mod selftest;
 
 use orrery_device::Device;
-use orrery_gravity::solver::CpuStrategy;
+use orrery_gravity::solver::GravityCpuStrategy;
 use orrery_gravity::solver::direct::DirectCpuStrategy;
 use orrery_gravity::solver::direct::device::{DirectDeviceStrategy, DirectKernel};
 use orrery_model::Precision;
@@ -108,7 +108,7 @@ pub fn rungs(device: Option<&Device>) -> Vec<GravityRung> {
 fn cpu_rungs() -> Vec<GravityRung> {
     let precision = Precision::Single;
     let rung = |name, kind, note| GravityRung { name, kind, precision, course: &[], note };
-    let strategy = CpuStrategy::Direct(DirectCpuStrategy::new(precision, InstructionSet::best()));
+    let strategy = GravityCpuStrategy::Direct(DirectCpuStrategy::new(precision, InstructionSet::best()));
     vec![
         rung("CPU, one thread, scalar", GravityRungKind::PlainCpu, "array of structures, two plain loops"),
         rung("CPU, one thread, SIMD", GravityRungKind::Cpu(strategy, Threads::One), "tiles in the L1 cache"),

@@ -11,7 +11,7 @@
 //! and y of one pair in one register. The rate is the same without that
 //! (`-C no-vectorize-slp`, 2.3e8 to 3.1e8 pairs/s at 2.8 GHz either way).
 
-use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::ForceProblem;
 use orrery_model::Vec3s;
 
 /// A body as the course declares it.
@@ -33,7 +33,7 @@ struct Body {
 pub const BYTES_PER_BODY: usize = size_of::<Body>();
 
 /// Returns the accelerations of all bodies, in the order of `problem`.
-pub fn accelerations(problem: &Problem) -> Vec3s {
+pub fn accelerations(problem: &ForceProblem) -> Vec3s {
     let to_body = |([x, y, z], mass): ([f64; 3], &f64)| Body {
         mass: *mass as f32,
         x: x as f32,

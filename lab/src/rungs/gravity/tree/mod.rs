@@ -9,7 +9,7 @@ pub mod insertion;
 
 use orrery_device::Device;
 use orrery_gravity::settings::Acceptance;
-use orrery_gravity::solver::CpuStrategy;
+use orrery_gravity::solver::GravityCpuStrategy;
 use orrery_gravity::solver::tree::TreeCpuStrategy;
 use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
 use orrery_model::Precision;
@@ -30,7 +30,7 @@ pub fn rungs(device: Option<&Device>) -> Vec<GravityRung> {
             acceptance: Acceptance::Geometric { theta: THETA },
             ..TreeCpuStrategy::new(single, set)
         };
-        let kind = GravityRungKind::Cpu(CpuStrategy::Tree(strategy), threads);
+        let kind = GravityRungKind::Cpu(GravityCpuStrategy::Tree(strategy), threads);
         rung(name, kind, single, "quadrupoles")
     };
     let mut rungs = vec![

@@ -4,8 +4,8 @@ use std::ptr;
 
 use super::{CompileOnly, lock};
 use crate::driver::{
-    Fault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows, PrefetchTarget, TextureDriver,
-    TextureLimits, TextureObject,
+    DriverFault, Handle, MappedMemory, MemoryDriver, MemorySlice, Pin, PitchedRows, PrefetchTarget,
+    TextureDriver, TextureLimits, TextureObject,
 };
 use crate::properties::Memory;
 use crate::texture::TextureSettings;
@@ -25,7 +25,7 @@ fn address_of(slice: MemorySlice) -> *mut u8 {
 // SAFETY of the blocks below: memory handles are addresses of `allocate`, and byte counts are
 // within both ends of a copy (the contract in driver/mod.rs).
 impl MemoryDriver for CompileOnly {
-    fn memory(&self, _held_bytes: u64) -> Result<Memory, Fault> {
+    fn memory(&self, _held_bytes: u64) -> Result<Memory, DriverFault> {
         Ok(MEMORY)
     }
 
@@ -33,7 +33,7 @@ impl MemoryDriver for CompileOnly {
         u64::MAX
     }
 
-    fn allocate_memory(&self, bytes: u64) -> Result<Handle, Fault> {
+    fn allocate_memory(&self, bytes: u64) -> Result<Handle, DriverFault> {
         Ok(Handle(self.allocate(bytes as usize) as usize as u64))
     }
 
@@ -41,7 +41,7 @@ impl MemoryDriver for CompileOnly {
         lock(&self.memory).remove(&memory.0);
     }
 
-    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, Fault> {
+    fn allocate_pinned(&self, bytes: usize) -> Result<Pin, DriverFault> {
         let pointer = self.allocate(bytes);
         Ok(Pin { pointer, handle: Handle(pointer as usize as u64) })
     }
@@ -50,41 +50,41 @@ impl MemoryDriver for CompileOnly {
         lock(&self.memory).remove(&pin.handle.0);
     }
 
-    unsafe fn clear_memory(&self, _queue: Handle, memory: Handle, bytes: usize) -> Result<(), Fault> {
+    unsafe fn clear_memory(&self, _queue: Handle, memory: Handle, bytes: usize) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { ptr::write_bytes(pointer_of(memory), 0, bytes) };
         Ok(())
     }
 
-    unsafe fn write(&self, _queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write(&self, _queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { ptr::copy(from, address_of(to), to.bytes) };
         Ok(())
     }
 
-    unsafe fn read(&self, _queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read(&self, _queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { ptr::copy(address_of(from), to, from.bytes) };
         Ok(())
     }
 
-    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write_async(&self, queue: Handle, to: MemorySlice, from: *const u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { self.write(queue, to, from) }
     }
 
-    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read_async(&self, queue: Handle, from: MemorySlice, to: *mut u8) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { self.read(queue, from, to) }
     }
 
-    unsafe fn copy(&self, _queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), Fault> {
+    unsafe fn copy(&self, _queue: Handle, from: MemorySlice, to: MemorySlice) -> Result<(), DriverFault> {
         // SAFETY: see above.
         unsafe { ptr::copy(address_of(from), address_of(to), from.bytes) };
         Ok(())
     }
 
-    unsafe fn write_rows(&self, _queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), Fault> {
+    unsafe fn write_rows(&self, _queue: Handle, to: PitchedRows, from: *const u8) -> Result<(), DriverFault> {
         for row in 0..to.rows {
             // SAFETY: see above.
             unsafe {
@@ -98,7 +98,7 @@ impl MemoryDriver for CompileOnly {
         Ok(())
     }
 
-    unsafe fn read_rows(&self, _queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), Fault> {
+    unsafe fn read_rows(&self, _queue: Handle, from: PitchedRows, to: *mut u8) -> Result<(), DriverFault> {
         for row in 0..from.rows {
             // SAFETY: see above.
             unsafe {
@@ -109,7 +109,12 @@ impl MemoryDriver for CompileOnly {
         Ok(())
     }
 
-    unsafe fn copy_rows(&self, _queue: Handle, from: PitchedRows, to: PitchedRows) -> Result<(), Fault> {
+    unsafe fn copy_rows(
+        &self,
+        _queue: Handle,
+        from: PitchedRows,
+        to: PitchedRows,
+    ) -> Result<(), DriverFault> {
         for row in 0..from.rows {
             // SAFETY: see above.
             unsafe {
@@ -120,7 +125,7 @@ impl MemoryDriver for CompileOnly {
         Ok(())
     }
 
-    fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, Fault> {
+    fn allocate_mapped(&self, bytes: usize) -> Result<MappedMemory, DriverFault> {
         let memory = Handle(self.allocate(bytes) as usize as u64);
         Ok(MappedMemory { memory, host: Some(memory) })
     }
@@ -129,15 +134,15 @@ impl MemoryDriver for CompileOnly {
         lock(&self.memory).remove(&mapped.memory.0);
     }
 
-    unsafe fn map(&self, mapped: MappedMemory, _bytes: usize) -> Result<*mut u8, Fault> {
+    unsafe fn map(&self, mapped: MappedMemory, _bytes: usize) -> Result<*mut u8, DriverFault> {
         Ok(pointer_of(mapped.memory))
     }
 
-    unsafe fn unmap(&self, _mapped: MappedMemory, _pointer: *mut u8) -> Result<(), Fault> {
+    unsafe fn unmap(&self, _mapped: MappedMemory, _pointer: *mut u8) -> Result<(), DriverFault> {
         Ok(())
     }
 
-    fn allocate_managed(&self, bytes: u64) -> Result<Handle, Fault> {
+    fn allocate_managed(&self, bytes: u64) -> Result<Handle, DriverFault> {
         self.allocate_memory(bytes)
     }
 
@@ -146,7 +151,7 @@ impl MemoryDriver for CompileOnly {
         _queue: Handle,
         _memory: MemorySlice,
         _target: PrefetchTarget,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         Ok(())
     }
 }
@@ -157,7 +162,7 @@ impl TextureDriver for CompileOnly {
         Some(TextureLimits { len: 1 << 27, size: [1 << 17, 1 << 16] })
     }
 
-    unsafe fn create_texture_1d(&self, _memory: Handle, _len: usize) -> Result<TextureObject, Fault> {
+    unsafe fn create_texture_1d(&self, _memory: Handle, _len: usize) -> Result<TextureObject, DriverFault> {
         Ok(TextureObject { object: Handle(0), array: None, sampler: None })
     }
 
@@ -167,7 +172,7 @@ impl TextureDriver for CompileOnly {
         _size: [usize; 2],
         _texels: *const f32,
         _settings: TextureSettings,
-    ) -> Result<TextureObject, Fault> {
+    ) -> Result<TextureObject, DriverFault> {
         Ok(TextureObject { object: Handle(0), array: None, sampler: None })
     }
 

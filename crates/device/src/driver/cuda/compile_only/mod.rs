@@ -16,7 +16,7 @@ use super::ptx;
 use crate::choice::Backend;
 use crate::device::Device;
 use crate::driver::{
-    Argument, BuildFault, CompileOptions, Driver, Fault, Handle, MemorySlice, Opened, Parameters,
+    Argument, BuildFault, CompileOptions, Driver, DriverFault, Handle, MemorySlice, Opened, Parameters,
 };
 use crate::kernel::Resources;
 use crate::launch::Dim3;
@@ -192,37 +192,37 @@ fn definitions_in(text: &str) -> String {
 }
 
 impl Driver for CompileOnly {
-    fn new_queue(&self) -> Result<Handle, Fault> {
+    fn new_queue(&self) -> Result<Handle, DriverFault> {
         Ok(DONE)
     }
 
     unsafe fn free_queue(&self, _queue: Handle) {}
 
-    unsafe fn finish(&self, _queue: Handle) -> Result<(), Fault> {
+    unsafe fn finish(&self, _queue: Handle) -> Result<(), DriverFault> {
         Ok(())
     }
 
-    fn finish_all(&self) -> Result<(), Fault> {
+    fn finish_all(&self) -> Result<(), DriverFault> {
         Ok(())
     }
 
-    unsafe fn record(&self, _queue: Handle) -> Result<Handle, Fault> {
+    unsafe fn record(&self, _queue: Handle) -> Result<Handle, DriverFault> {
         Ok(DONE)
     }
 
-    unsafe fn wait_for(&self, _queue: Handle, _event: Handle) -> Result<(), Fault> {
+    unsafe fn wait_for(&self, _queue: Handle, _event: Handle) -> Result<(), DriverFault> {
         Ok(())
     }
 
-    unsafe fn is_done(&self, _event: Handle) -> Result<bool, Fault> {
+    unsafe fn is_done(&self, _event: Handle) -> Result<bool, DriverFault> {
         Ok(true)
     }
 
-    unsafe fn wait(&self, _event: Handle) -> Result<(), Fault> {
+    unsafe fn wait(&self, _event: Handle) -> Result<(), DriverFault> {
         Ok(())
     }
 
-    unsafe fn seconds_between(&self, _earlier: Handle, _later: Handle) -> Result<f64, Fault> {
+    unsafe fn seconds_between(&self, _earlier: Handle, _later: Handle) -> Result<f64, DriverFault> {
         Ok(SECONDS_BETWEEN_EVENTS)
     }
 
@@ -245,10 +245,10 @@ impl Driver for CompileOnly {
         Ok((self.load_module(&binary)?, binary))
     }
 
-    fn load_module(&self, binary: &[u8]) -> Result<Handle, Fault> {
+    fn load_module(&self, binary: &[u8]) -> Result<Handle, DriverFault> {
         let mut parts = binary.splitn(3, |byte| *byte == b'\n');
         let (Some(file), Some(definitions), Some(code)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(Fault::new("load_module", "the binary does not start with two lines"));
+            return Err(DriverFault::new("load_module", "the binary does not start with two lines"));
         };
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let (kernels, constants) = match self.code {
@@ -256,7 +256,7 @@ impl Driver for CompileOnly {
             TestCode::Ptx => (ptx::read_kernels(&text(code)), ptx::read_constants(&text(code))),
         };
         let unreadable =
-            || Fault::new("load_module", format!("the compiler's output is not {:?}", self.code));
+            || DriverFault::new("load_module", format!("the compiler's output is not {:?}", self.code));
         let (kernels, constants) = kernels.zip(constants).ok_or_else(unreadable)?;
         let mut modules = lock(&self.modules);
         modules.push(LoadedCode { file: text(file), definitions: text(definitions), kernels, constants });
@@ -265,33 +265,32 @@ impl Driver for CompileOnly {
 
     unsafe fn unload_module(&self, _module: Handle) {}
 
-    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, Fault> {
+    unsafe fn find_function(&self, module: Handle, name: &str) -> Result<Option<Handle>, DriverFault> {
         let kernel = lock(&self.modules)[module.0 as usize].kernels.iter().position(|k| k.name == name);
         Ok(kernel.map(|kernel| Handle(module.0 << 32 | kernel as u64)))
     }
 
     unsafe fn free_function(&self, _function: Handle) {}
 
-    unsafe fn find_constant(&self, module: Handle, name: &str) -> Result<Option<MemorySlice>, Fault> {
+    unsafe fn find_constant(&self, module: Handle, name: &str) -> Result<Option<MemorySlice>, DriverFault> {
         let constants = &lock(&self.modules)[module.0 as usize].constants;
-        let (_, bytes) = constants
-            .iter()
-            .find(|(known, _)| known == name)
-            .ok_or_else(|| Fault::new("find_constant", format!("no variable {name} in constant memory")))?;
+        let (_, bytes) = constants.iter().find(|(known, _)| known == name).ok_or_else(|| {
+            DriverFault::new("find_constant", format!("no variable {name} in constant memory"))
+        })?;
         let memory = Handle(self.allocate(*bytes) as usize as u64);
         Ok(Some(MemorySlice { memory, offset: 0, bytes: *bytes }))
     }
 
-    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, Fault> {
+    unsafe fn parameters(&self, function: Handle) -> Result<Parameters, DriverFault> {
         let bytes = self.kernel_of(function).parameter_bytes;
         Ok(Parameters { count: Some(bytes.len()), bytes })
     }
 
-    unsafe fn resources(&self, function: Handle) -> Result<Resources, Fault> {
+    unsafe fn resources(&self, function: Handle) -> Result<Resources, DriverFault> {
         Ok(self.resources_of(&self.kernel_of(function)))
     }
 
-    unsafe fn allow_dynamic_shared(&self, _function: Handle, _bytes: u32) -> Result<(), Fault> {
+    unsafe fn allow_dynamic_shared(&self, _function: Handle, _bytes: u32) -> Result<(), DriverFault> {
         Ok(())
     }
 
@@ -307,7 +306,7 @@ impl Driver for CompileOnly {
         _block: Dim3,
         _dynamic_shared: u32,
         _arguments: &[Argument],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         Ok(())
     }
 
@@ -319,7 +318,7 @@ impl Driver for CompileOnly {
         _block: Dim3,
         _dynamic_shared: u32,
         _arguments: &[Argument],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DriverFault> {
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use orrery_model::{Precision, Vec3s};
 use super::{DirectErrorLimits, DirectTestSystem, columns, with_shapes};
 use crate::accuracy::ForceErrors;
 use crate::solver::direct::device::{DeviceTargetSum, DirectDeviceStrategy, DirectKernel};
-use crate::solver::{Problem, reference};
+use crate::solver::{ForceProblem, reference};
 
 /// Value of the accelerations before the sum, which those of other bodies keep.
 const BEFORE: f64 = 7.0;
@@ -57,7 +57,7 @@ fn compute(
     system: &DirectTestSystem,
     targets: &Range<usize>,
 ) -> Result<Vec3s, DeviceError> {
-    let Problem { position, mass, g, eps, .. } = system.problem();
+    let ForceProblem { position, mass, g, eps, .. } = system.problem();
     let before = vec![BEFORE; mass.len()];
     let from = [device.upload(&position.x)?, device.upload(&position.y)?, device.upload(&position.z)?];
     let to = [device.upload(&before)?, device.upload(&before)?, device.upload(&before)?];

@@ -1,7 +1,7 @@
 //! Check of the steps of the course's program against steps in f64.
 
 use orrery_device::Device;
-use orrery_gravity::solver::{Problem, reference};
+use orrery_gravity::solver::{ForceProblem, reference};
 use orrery_model::Vec3s;
 use orrery_model::rng::Draws;
 
@@ -58,7 +58,7 @@ fn reference_steps(mut position: Vec3s, mass: &[f64]) -> Vec3s {
     let bodies: Vec<usize> = (0..mass.len()).collect();
     let mut velocity = vec![[0.0; 3]; mass.len()];
     for _ in 0..STEPS {
-        let problem = Problem { position: &position, mass, g: 1.0, eps: EPS, with_potential: false };
+        let problem = ForceProblem { position: &position, mass, g: 1.0, eps: EPS, with_potential: false };
         let acceleration = reference::forces_on(&problem, &bodies).0;
         for (i, a) in acceleration.iter().enumerate() {
             velocity[i] = std::array::from_fn(|c| velocity[i][c] + a[c] * DT);

@@ -3,7 +3,7 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Event, KernelBuilder};
 use orrery_gravity::settings::Acceptance;
-use orrery_gravity::solver::Problem;
+use orrery_gravity::solver::ForceProblem;
 use orrery_gravity::solver::device::ForceRequest;
 use orrery_measure::workload::{VectorBuffers, columns_of, read_vectors, upload_vectors, zero_vectors};
 use orrery_model::Vec3s;
@@ -30,7 +30,7 @@ impl InsertionSteps {
         device: &Device,
         options: InsertionOptions,
         blocks_per_sm: [u32; 6],
-        problem: &Problem,
+        problem: &ForceProblem,
         theta: f64,
         dt: f64,
     ) -> Result<Self, DeviceError> {
