@@ -9,7 +9,7 @@ use orrery_device::{Arg, DeviceError};
 use orrery_model::simulation_box::SimulationBox;
 
 use super::lists::Lists;
-use super::{ControlWord, DeviceFluid, DeviceFluidError};
+use super::{ControlWord, DeviceFluid, DeviceFluidError, kernel_number};
 use crate::Exploded;
 use crate::arithmetic::{EnergyArithmetic, PairArithmetic};
 use crate::ensemble::{Ensemble, rescaling_numbers};
@@ -21,12 +21,13 @@ pub(crate) const MAX_BATCH: u64 = 1 << 16;
 /// Most steps of a round. More steps may come too late for the lists.
 const MAX_ROUND: u32 = 64;
 
-/// Kinds of `take_step`, as in `step.cu`.
+/// Kinds of `take_step`. `step.cu` describes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
 pub(super) enum StepKind {
-    First = 0,
-    LastKick = 2,
-    ScaleAndDrift = 4,
+    First = kernel_number("FIRST_STEP"),
+    LastKick = kernel_number("LAST_KICK"),
+    ScaleAndDrift = kernel_number("SCALE_AND_DRIFT"),
 }
 
 /// Steps of a batch.

@@ -11,7 +11,7 @@ use super::lists::Lists;
 use super::part::SlabKernels;
 use super::{
     CONTROL_WORDS, ControlWord, DeviceFluid, DeviceFluidError, FluidKernels, FluidStrategy, KERNELS,
-    MOTION_SLOTS, MOTION_SPECIES_SLOTS, SUM_WORDS,
+    MOTION_SLOTS, MOTION_SPECIES_SLOTS, SUM_WORDS, kernel_number,
 };
 use crate::arithmetic::{EnergyArithmetic, EnergyConstants, PairArithmetic, PairConstants};
 use crate::ensemble::Ensemble;
@@ -215,15 +215,15 @@ impl FluidKernels {
         // 1,048,576 particles and 1536, 1280 and 1024 threads: 2183, 2154 and 2155 steps per
         // second. Noise needs more registers.
         let (ensemble, threads_per_sm) = match settings.ensemble {
-            Ensemble::Nve => (0, 1536),
-            Ensemble::Langevin { .. } => (1, 1024),
-            Ensemble::Rescaling { .. } => (2, 1536),
+            Ensemble::Nve => ("ENSEMBLE_NVE", 1536),
+            Ensemble::Langevin { .. } => ("ENSEMBLE_LANGEVIN", 1024),
+            Ensemble::Rescaling { .. } => ("ENSEMBLE_RESCALING", 1536),
         };
         let definitions = [
             ("BLOCK_SIZE", strategy.block_size.to_string()),
             ("LANES", strategy.lanes.to_string()),
             ("BUILD_LANES", strategy.build_lanes.to_string()),
-            ("ENSEMBLE", ensemble.to_string()),
+            ("ENSEMBLE", ensemble.to_owned()),
             ("STEP_THREADS_PER_SM", threads_per_sm.to_string()),
             ("SPECIES", settings.potential.species_count().to_string()),
             ("IS_SWITCHED", flag(is_switched)),
@@ -266,7 +266,7 @@ fn in_middle_of_box(particles: &FluidParticles) -> Cow<'_, FluidParticles> {
 }
 
 /// Returns the numbers of a pair in the order of `particles.cu`.
-fn pair_slots(pair: &PairConstants<f32>) -> [f32; 8] {
+fn pair_slots(pair: &PairConstants<f32>) -> [f32; kernel_number("PAIR_SLOTS")] {
     let PairConstants { cutoff2, near2, damping2, repulsion, attraction, switch_start, switch } = *pair;
     [cutoff2, near2, damping2, repulsion, attraction, switch_start, switch[0], switch[1]]
 }

@@ -15,7 +15,7 @@ pub(super) use part::FluidDevicePart;
 pub use strategy::FluidStrategy;
 
 use orrery_cluster::{ClusterError, LinkError};
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Pinned, kernel_source};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Pinned, defined_number, kernel_source};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::fluid::FluidParticles;
 use orrery_model::simulation_box::SimulationBox;
@@ -27,15 +27,6 @@ use super::settings::{FluidSettings, PairPrecision};
 use super::sums::MeasureSums;
 use lists::Lists;
 use part::SlabKernels;
-
-/// Number of words of `control`.
-const CONTROL_WORDS: usize = 17;
-/// Words of the sums of `measure`.
-const SUM_WORDS: usize = 3 * MeasureSums::COUNT;
-/// Numbers of `motion` that do not belong to a species.
-const MOTION_SLOTS: usize = 10;
-/// Numbers of `motion` per species.
-const MOTION_SPECIES_SLOTS: usize = 3;
 
 // SAFETY: kernels with one thread per particle access the first n particles of a side of the state,
 // and entries of lists below the capacity, for which `Lists::new` allocates memory. Indices in
@@ -60,22 +51,37 @@ const KERNELS: KernelFile = unsafe {
     )
 };
 
-/// Words of `control`, as in `particles.cu`.
+/// Returns a number by its name in the kernel files.
+const fn kernel_number(name: &str) -> usize {
+    defined_number(KERNELS.text(), name)
+}
+
+/// Number of words of `control`.
+const CONTROL_WORDS: usize = kernel_number("CONTROL_WORDS");
+/// Words of the sums of `measure`.
+const SUM_WORDS: usize = kernel_number("WORDS_PER_SUM") * MeasureSums::COUNT;
+/// Numbers of `motion` that do not belong to a species.
+const MOTION_SLOTS: usize = kernel_number("MOTION_SPECIES");
+/// Numbers of `motion` per species.
+const MOTION_SPECIES_SLOTS: usize = kernel_number("MOTION_SPECIES_SLOTS");
+
+/// Words of `control`. `particles.cu` describes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
 enum ControlWord {
-    Step = 0,
-    Target = 1,
-    Rebuild = 2,
-    Side = 4,
-    Overflow = 6,
-    Failed = 7,
-    IsFinal = 8,
-    Rebuilds = 9,
-    OverflowNext = 11,
-    Start = 12,
-    IsKicked = 13,
-    Widen = 14,
-    WidenNext = 15,
+    Step = kernel_number("CONTROL_STEP"),
+    Target = kernel_number("CONTROL_TARGET"),
+    Rebuild = kernel_number("CONTROL_REBUILD"),
+    Side = kernel_number("CONTROL_SIDE"),
+    Overflow = kernel_number("CONTROL_OVERFLOW"),
+    Failed = kernel_number("CONTROL_FAILED"),
+    IsFinal = kernel_number("CONTROL_IS_FINAL"),
+    Rebuilds = kernel_number("CONTROL_REBUILDS"),
+    OverflowNext = kernel_number("CONTROL_OVERFLOW_NEXT"),
+    Start = kernel_number("CONTROL_START"),
+    IsKicked = kernel_number("CONTROL_IS_KICKED"),
+    Widen = kernel_number("CONTROL_WIDEN"),
+    WidenNext = kernel_number("CONTROL_WIDEN_NEXT"),
 }
 
 /// Reason why a fluid cannot be created, moved or read.

@@ -110,11 +110,10 @@ impl<T: PrimitiveNumber> Reduce<T> {
         strategy: ReduceStrategy,
     ) -> Result<Self, DeviceError> {
         let [lowest, highest] = T::LIMITS;
-        // The numbers are OPERATION_SUM, OPERATION_MIN and OPERATION_MAX in reduce.cu.
-        let (operation_number, identity) = match operation {
-            ReduceOperation::Sum => (0, "0"),
-            ReduceOperation::Min => (1, highest),
-            ReduceOperation::Max => (2, lowest),
+        let (operation, identity) = match operation {
+            ReduceOperation::Sum => ("OPERATION_SUM", "0"),
+            ReduceOperation::Min => ("OPERATION_MIN", highest),
+            ReduceOperation::Max => ("OPERATION_MAX", lowest),
         };
         let definitions = [
             ("NUMBER", T::NAME.to_owned()),
@@ -122,7 +121,7 @@ impl<T: PrimitiveNumber> Reduce<T> {
             ("VECTOR_WIDTH", vector_width::<T>().to_string()),
             // Signed overflow is undefined in C. Unsigned sums have the same bits.
             ("SUM_TYPE", if T::NAME == "int" { "uint" } else { T::NAME }.to_owned()),
-            ("OPERATION", operation_number.to_string()),
+            ("OPERATION", operation.to_owned()),
             ("IDENTITY", identity.to_owned()),
             ("BLOCK_SIZE", strategy.block_size.to_string()),
             ("LOADS_IN_FLIGHT", strategy.loads_in_flight.to_string()),

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, defined_number};
 
 use super::ScanKind;
 use crate::PrimitiveNumber;
@@ -12,8 +12,8 @@ use crate::PrimitiveNumber;
 // for earlier tiles, which have started before it.
 const SCAN: KernelFile = unsafe { KernelFile::new("scan.cu", include_str!("scan.cu")) };
 
-/// Tiles per row and rows per page, as in `scan.cu`.
-const SPAN: u64 = 32;
+/// Tiles per row and rows per page.
+const SPAN: u64 = defined_number(SCAN.text(), "SPAN") as u64;
 
 /// Launch parameters of a scan. Block size and loads determine where tiles begin, and with it the
 /// order of additions. The other fields do not change a bit of the result.

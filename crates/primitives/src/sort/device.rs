@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, defined_number};
 
 use super::SortKey;
 
@@ -20,12 +20,12 @@ const HISTOGRAM: KernelFile = unsafe { KernelFile::new("histogram.cu", include_s
 const PASS: KernelFile = unsafe { KernelFile::new("pass.cu", include_str!("pass.cu")) };
 
 /// Values of a digit of 8 bits.
-const RADIX: usize = 256;
-const DIGIT_BITS: u32 = 8;
-/// Block size of the histogram, as in `histogram.cu`.
-const HISTOGRAM_BLOCK_SIZE: u32 = 256;
-/// Keys that a thread of the histogram loads at a time, as in `histogram.cu`.
-const KEYS_IN_FLIGHT: u64 = 4;
+const RADIX: usize = defined_number(HISTOGRAM.text(), "RADIX");
+const DIGIT_BITS: u32 = RADIX.ilog2();
+/// Block size of the histogram.
+const HISTOGRAM_BLOCK_SIZE: u32 = defined_number(HISTOGRAM.text(), "BLOCK_SIZE") as u32;
+/// Keys that a thread of the histogram loads at a time.
+const KEYS_IN_FLIGHT: u64 = defined_number(HISTOGRAM.text(), "KEYS_IN_FLIGHT") as u64;
 
 /// Launch parameters of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,11 +4,12 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Element, Kernel};
 
 use super::FluidDevicePart;
 use crate::DeviceFluidError;
-use crate::device::ControlWord;
+use crate::device::{ControlWord, kernel_number};
 use crate::slab::{ParticleRecord, SlabWindow};
 
-/// Numbers of a particle in messages, as in `slab.cu`.
-const PARTICLE_WORDS: usize = size_of::<ParticleRecord>() / 8;
+/// Numbers of a particle in messages.
+const PARTICLE_WORDS: usize = kernel_number("PARTICLE_WORDS");
+const _: () = assert!(size_of::<ParticleRecord>() == 8 * PARTICLE_WORDS);
 /// Index of the identifier in the message of a particle.
 const RECORD_ID: usize = 6;
 /// Index of the number with the user's index, in its upper half, in the message of a particle.

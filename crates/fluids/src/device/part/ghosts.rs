@@ -14,13 +14,14 @@ use orrery_device::{Arg, DeviceError};
 
 use super::FluidDevicePart;
 use crate::DeviceFluidError;
+use crate::device::kernel_number;
 use crate::slab::{GhostBits, GhostCounts, SlabPart, SlabWindow};
 
 /// Ghosts on devices.
 const GHOSTS: Tag = Tag::new(62);
 
-/// Numbers of a ghost when lists are built, as in `slab.cu`. Positions are shorter.
-const GHOST_WORDS: usize = 7;
+/// Numbers of a ghost when lists are built. Positions are shorter.
+const GHOST_WORDS: usize = kernel_number("GHOST_WORDS");
 
 impl FluidDevicePart {
     /// Connects this rank with all others. All ranks must call it.
