@@ -5,7 +5,7 @@
 //! driver and compiler.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::cache::{self, Key};
@@ -15,16 +15,22 @@ use crate::driver::{BuildFault, Handle};
 use crate::error::DeviceError;
 use crate::kernel::{KernelSource, LoadedModule, Module, ModuleOrigin};
 
-/// Modules that this process has built on one device, by key.
+/// Builds of this process on one device, by key. The map is locked only to find a build, and a build
+/// while it compiles: threads that need the same kernel compile it once, and threads that need
+/// different kernels do not wait for one another.
 #[derive(Default)]
-pub(crate) struct Builds(Mutex<KnownBuilds>);
+pub(crate) struct Builds(Mutex<HashMap<Key, Arc<Mutex<KnownBuild>>>>);
 
+/// What is known of the builds with one key.
 #[derive(Default)]
-struct KnownBuilds {
-    modules: HashMap<Key, Arc<LoadedModule>>,
-    /// Binaries of modules with variables in constant memory. Every build loads such a module
+enum KnownBuild {
+    /// None has succeeded.
+    #[default]
+    New,
+    Module(Arc<LoadedModule>),
+    /// Binary of a module with variables in constant memory. Every build loads such a module
     /// again, because its variables belong to one user.
-    binaries: HashMap<Key, Vec<u8>>,
+    Binary(Vec<u8>),
 }
 
 impl Builds {
@@ -38,14 +44,13 @@ impl Builds {
         let backend = device.properties().backend;
         let text = source.with_prelude(backend);
         let key = build_key(device, source, &text);
-        // Locked while compiling, so that two threads that need the same kernel compile it once.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(code) = known.modules.get(&key) {
-            let (code, origin) = (Arc::clone(code), ModuleOrigin::Memory);
-            return Ok(Module::new(code, origin, start.elapsed()));
-        }
-        let loaded = match known.binaries.get(&key) {
-            Some(binary) => {
+        let build = Arc::clone(lock(&self.0).entry(key).or_default());
+        let mut build = lock(&build);
+        let loaded = match &*build {
+            KnownBuild::Module(code) => {
+                return Ok(Module::new(Arc::clone(code), ModuleOrigin::Memory, start.elapsed()));
+            }
+            KnownBuild::Binary(binary) => {
                 let handle = device.driver().load_module(binary);
                 LoadedBuild {
                     handle: handle.map_err(|fault| device.error_from(fault, None))?,
@@ -53,7 +58,7 @@ impl Builds {
                     binary: Vec::new(),
                 }
             }
-            None => load_or_compile(device, source, &text, &key)?,
+            KnownBuild::New => load_or_compile(device, source, &text, &key)?,
         };
         let LoadedBuild { handle, origin, binary } = loaded;
         // After the compiler, whose messages about a wrong declaration are better.
@@ -68,25 +73,33 @@ impl Builds {
             declarations,
             requested: Mutex::default(),
         });
-        if has_variables {
-            known.binaries.entry(key).or_insert(binary);
-        } else {
-            known.modules.insert(key, Arc::clone(&code));
+        if !has_variables {
+            *build = KnownBuild::Module(Arc::clone(&code));
+        } else if origin != ModuleOrigin::Memory {
+            *build = KnownBuild::Binary(binary);
         }
         Ok(Module::new(code, origin, start.elapsed()))
     }
 
-    /// Returns the modules in memory, sorted by file and definitions.
+    /// Returns the modules in memory, sorted by file and definitions. Waits for builds that run.
     pub(crate) fn modules(&self) -> Vec<Arc<LoadedModule>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut modules: Vec<_> = known.modules.values().cloned().collect();
+        let builds: Vec<_> = lock(&self.0).values().cloned().collect();
+        let module = |build: &Arc<Mutex<KnownBuild>>| match &*lock(build) {
+            KnownBuild::Module(code) => Some(Arc::clone(code)),
+            KnownBuild::New | KnownBuild::Binary(_) => None,
+        };
+        let mut modules: Vec<_> = builds.iter().filter_map(module).collect();
         modules.sort_by(|a, b| (&a.name, &a.definitions).cmp(&(&b.name, &b.definitions)));
         modules
     }
 
     pub(crate) fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = KnownBuilds::default();
+        lock(&self.0).clear();
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A module of the driver and its binary.

@@ -15,7 +15,7 @@ use crate::event::Event;
 use crate::host_access::Managed;
 use crate::kernel::Kernel;
 use crate::launch::{Arg, Dim3};
-use crate::pending_copy::{HostRange, PendingCopy};
+use crate::pending_copy::HostRange;
 
 /// An in-order queue of a device (a CUDA stream, an OpenCL command queue). May be used from several
 /// threads.
@@ -191,20 +191,11 @@ impl Queue {
         to: impl Into<BufferRange<'a, T>>,
         from: impl Into<HostRange<'h, T>>,
     ) -> Result<Event, DeviceError> {
-        let (to, mut from) = (to.into(), from.into());
-        self.expect_same_device("a buffer", to.device())?;
-        to.expect_len(from.len())?;
-        from.wait();
-        let slice = to.slice();
-        let queued = if slice.bytes > 0 {
+        self.copy_async(to.into(), from.into(), |slice, address| {
             // SAFETY: both ends have the same number of bytes. The owner of the host memory waits
             // for the copy before it writes to the memory or frees it.
-            unsafe { self.device.driver().write_async(self.handle, slice, from.address()) }
-                .map_err(|fault| self.copy_error(fault, slice))
-        } else {
-            Ok(())
-        };
-        self.finish_async_copy(queued, from.pending())
+            unsafe { self.device.driver().write_async(self.handle, slice, address) }
+        })
     }
 
     /// Queues a copy of a buffer or range to page-locked memory of the same length, after the last
@@ -216,37 +207,37 @@ impl Queue {
         from: impl Into<BufferRange<'a, T>>,
         to: impl Into<HostRange<'h, T>>,
     ) -> Result<Event, DeviceError> {
-        let (from, mut to) = (from.into(), to.into());
-        self.expect_same_device("a buffer", from.device())?;
-        from.expect_len(to.len())?;
-        to.wait();
-        let slice = from.slice();
-        let queued = if slice.bytes > 0 {
+        self.copy_async(from.into(), to.into(), |slice, address| {
             // SAFETY: both ends have the same number of bytes. The owner of the host memory waits
             // for the copy before it accesses the memory or frees it.
-            unsafe { self.device.driver().read_async(self.handle, slice, to.address()) }
-                .map_err(|fault| self.copy_error(fault, slice))
-        } else {
-            Ok(())
-        };
-        self.finish_async_copy(queued, to.pending())
+            unsafe { self.device.driver().read_async(self.handle, slice, address) }
+        })
     }
 
-    /// Records the event after a copy that was just queued, and stores it in `pending`.
-    fn finish_async_copy(
+    /// Calls `queue_copy`, which queues a copy between a range and host memory of the same length,
+    /// after the last copy of this memory. Records the event after it, and stores it with the host
+    /// memory.
+    fn copy_async<T: Element>(
         &self,
-        queued: Result<(), DeviceError>,
-        pending: &mut PendingCopy,
+        range: BufferRange<'_, T>,
+        mut host: HostRange<'_, T>,
+        queue_copy: impl FnOnce(MemorySlice, *mut u8) -> Result<(), DriverFault>,
     ) -> Result<Event, DeviceError> {
+        self.expect_same_device("a buffer", range.device())?;
+        range.expect_len(host.len())?;
+        host.wait();
+        let slice = range.slice();
+        let queued = if slice.bytes > 0 { queue_copy(slice, host.address()) } else { Ok(()) };
+        let queued = queued.map_err(|fault| self.copy_error(fault, slice));
         match queued.and_then(|()| self.record()) {
             Ok(event) => {
-                pending.set_event(event.clone());
+                host.pending().set_event(event.clone());
                 Ok(event)
             }
             Err(error) => {
                 // The copy may be running and no event marks its end, so wait for it here.
                 if self.finish().is_err() {
-                    pending.set_may_be_in_use();
+                    host.pending().set_may_be_in_use();
                 }
                 Err(error)
             }

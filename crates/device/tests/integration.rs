@@ -7,6 +7,7 @@ mod common;
 mod constants;
 mod host_access;
 mod kernels;
+mod parallel;
 mod pitched;
 mod prelude;
 mod textures;

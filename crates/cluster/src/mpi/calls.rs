@@ -176,6 +176,33 @@ struct Abi<H> {
     thread_serialized: c_int,
 }
 
+impl<H: Handle> Abi<H> {
+    /// Looks the functions of a library up. `predefined` are the communicator of all ranks, the
+    /// type of bytes, and the error handler that returns.
+    ///
+    /// # Safety
+    /// `H` is the handle type of the library, and the constants are those of its ABI.
+    unsafe fn load(
+        library: &Library,
+        predefined: [H; 3],
+        any_source: c_int,
+        thread_serialized: c_int,
+    ) -> Result<Box<dyn Calls>, ClusterError> {
+        let [world, byte, errors_return] = predefined;
+        Ok(Box::new(Self {
+            // SAFETY: the caller guarantees it.
+            functions: unsafe { Functions::load(library)? },
+            // SAFETY: the declaration in the headers of Open MPI and MPICH.
+            query_cuda_support: unsafe { symbol(library, "MPIX_Query_cuda_support\0") },
+            world,
+            byte,
+            errors_return,
+            any_source,
+            thread_serialized,
+        }))
+    }
+}
+
 /// Returns the functions of a library, whose ABI follows from its symbols.
 pub(super) fn load_calls(library: &Library) -> Result<Box<dyn Calls>, ClusterError> {
     if let Some(world) = address(library, "ompi_mpi_comm_world\0") {
@@ -183,40 +210,17 @@ pub(super) fn load_calls(library: &Library) -> Result<Box<dyn Calls>, ClusterErr
             let found = address(library, name);
             found.ok_or_else(|| missing(library, name.trim_end_matches('\0')))
         };
-        return Ok(Box::new(Abi::<usize> {
-            // SAFETY: handles of Open MPI are pointers.
-            functions: unsafe { Functions::load(library)? },
-            query_cuda_support: query_cuda_support(library),
-            world,
-            byte: handle("ompi_mpi_byte\0")?,
-            errors_return: handle("ompi_mpi_errors_return\0")?,
-            any_source: -1,
-            thread_serialized: 2,
-        }));
+        let predefined = [world, handle("ompi_mpi_byte\0")?, handle("ompi_mpi_errors_return\0")?];
+        // SAFETY: handles of Open MPI are pointers.
+        return unsafe { Abi::<usize>::load(library, predefined, -1, 2) };
     }
     if has_standard_abi(library) {
-        return Ok(Box::new(Abi::<usize> {
-            // SAFETY: handles of the standard ABI are pointers.
-            functions: unsafe { Functions::load(library)? },
-            query_cuda_support: query_cuda_support(library),
-            world: 0x101,
-            byte: 0x247,
-            errors_return: 0x143,
-            any_source: -1,
-            thread_serialized: 2048,
-        }));
+        // SAFETY: handles of the standard ABI are pointers.
+        return unsafe { Abi::<usize>::load(library, [0x101, 0x247, 0x143], -1, 2048) };
     }
-    Ok(Box::new(Abi::<c_int> {
-        // SAFETY: the library is neither Open MPI nor has it the standard ABI, and the remaining
-        // libraries have the ABI of MPICH, whose handles are integers.
-        functions: unsafe { Functions::load(library)? },
-        query_cuda_support: query_cuda_support(library),
-        world: 0x4400_0000,
-        byte: 0x4c00_010d,
-        errors_return: 0x5400_0001,
-        any_source: -2,
-        thread_serialized: 2,
-    }))
+    // SAFETY: the library is neither Open MPI nor has it the standard ABI, and the remaining
+    // libraries have the ABI of MPICH, whose handles are integers.
+    unsafe { Abi::<c_int>::load(library, [0x4400_0000, 0x4c00_010d, 0x5400_0001], -2, 2) }
 }
 
 /// Returns whether the library has the standard ABI. MPICH 5 has the function of MPI 5 in both its
@@ -228,11 +232,6 @@ fn has_standard_abi(library: &Library) -> bool {
     let (mut major, mut minor) = (-1, -1);
     // SAFETY: both arguments are integers, and the function may be called before MPI_Init.
     function.is_some_and(|function| unsafe { function(&mut major, &mut minor) } == 0 && major >= 1)
-}
-
-fn query_cuda_support(library: &Library) -> Option<unsafe extern "C" fn() -> c_int> {
-    // SAFETY: the declaration in the headers of Open MPI and MPICH.
-    unsafe { symbol(library, "MPIX_Query_cuda_support\0") }
 }
 
 /// Returns a symbol. `name` ends with a zero byte.

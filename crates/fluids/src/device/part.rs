@@ -96,7 +96,10 @@ pub(crate) struct FluidDevicePart {
 
 impl std::fmt::Debug for FluidDevicePart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DevicePart").field("fluid", &self.fluid).field("ghosts", &self.ghost_count).finish()
+        f.debug_struct("FluidDevicePart")
+            .field("fluid", &self.fluid)
+            .field("ghosts", &self.ghost_count)
+            .finish()
     }
 }
 

@@ -121,8 +121,11 @@ fn is_kernel_failure(code: CUresult) -> bool {
 
 // SAFETY of the blocks below: `make_current` was called, handles are valid CUDA handles (the
 // contract in driver/mod.rs), and every out-pointer points to a local.
-/// Returns the values of arguments in words that CUDA reads through pointers.
-fn argument_words(arguments: &[Argument]) -> [u64; MAX_ARGUMENTS] {
+/// Calls `launch` with pointers to the values of the arguments, which are valid during the call.
+fn with_argument_pointers(
+    arguments: &[Argument],
+    launch: impl FnOnce(*mut *mut c_void) -> CUresult,
+) -> CUresult {
     let mut words = [0u64; MAX_ARGUMENTS];
     for (word, argument) in words.iter_mut().zip(arguments) {
         *word = match argument {
@@ -131,7 +134,8 @@ fn argument_words(arguments: &[Argument]) -> [u64; MAX_ARGUMENTS] {
             Argument::Texture { object, .. } => object.0,
         };
     }
-    words
+    let mut pointers = words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
+    launch(pointers.as_mut_ptr())
 }
 
 impl Driver for Cuda {
@@ -365,10 +369,8 @@ impl Driver for Cuda {
         arguments: &[Argument],
     ) -> Result<(), DriverFault> {
         self.make_current()?;
-        let mut words = argument_words(arguments);
-        let mut pointers = words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
         // SAFETY: see above. CUDA copies the arguments before it returns.
-        let code = unsafe {
+        let code = with_argument_pointers(arguments, |pointers| unsafe {
             sys::cuLaunchKernel(
                 function_of(function),
                 grid.x,
@@ -379,10 +381,10 @@ impl Driver for Cuda {
                 block.z,
                 dynamic_shared,
                 stream_of(queue),
-                pointers.as_mut_ptr(),
+                pointers,
                 ptr::null_mut(),
             )
-        };
+        });
         check_result("cuLaunchKernel", code)
     }
 
@@ -396,10 +398,8 @@ impl Driver for Cuda {
         arguments: &[Argument],
     ) -> Result<(), DriverFault> {
         self.make_current()?;
-        let mut words = argument_words(arguments);
-        let mut pointers = words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
         // SAFETY: see above. CUDA copies the arguments before it returns.
-        let code = unsafe {
+        let code = with_argument_pointers(arguments, |pointers| unsafe {
             sys::cuLaunchCooperativeKernel(
                 function_of(function),
                 grid.x,
@@ -410,9 +410,9 @@ impl Driver for Cuda {
                 block.z,
                 dynamic_shared,
                 stream_of(queue),
-                pointers.as_mut_ptr(),
+                pointers,
             )
-        };
+        });
         check_result("cuLaunchCooperativeKernel", code)
     }
 
