@@ -12,6 +12,9 @@
 //!
 //! Reductions combine the values of ranks 0, 1, 2, ... in this order, ((v0 + v1) + v2) + ..., so
 //! the bits depend neither on timing nor on the algorithm.
+//!
+//! Values are sent as bytes. The functions of bytes are compiled once, and those of values, which
+//! are compiled in every crate that calls them, are short.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -45,6 +48,15 @@ impl Transport {
     /// Returns the values of rank `root` on all ranks. The values of the others are ignored and may
     /// be empty.
     pub fn broadcast<T: Pod>(&self, root: usize, values: Vec<T>) -> Result<Vec<T>, ClusterError> {
+        match self.broadcast_bytes(root, bytemuck::cast_slice(&values))? {
+            None => Ok(values),
+            Some((from, message)) => into_values(message, from, Tag::BROADCAST),
+        }
+    }
+
+    /// Does [`Transport::broadcast`]. Returns the message and the rank that sent it, or `None` on
+    /// rank `root`.
+    fn broadcast_bytes(&self, root: usize, own: &[u8]) -> Result<Option<(usize, Vec<u8>)>, ClusterError> {
         self.check_rank(root)?;
         let (rank, size) = (self.rank(), self.size());
         // Ranks counted from the root. Each rank gets the values from the rank without its lowest
@@ -52,23 +64,24 @@ impl Transport {
         let relative = (rank + size - root) % size;
         let lowest_bit =
             if relative == 0 { size.next_power_of_two() } else { relative & relative.wrapping_neg() };
-        let values = if relative == 0 {
-            values
+        let message = if relative == 0 {
+            None
         } else {
             let from = (rank + size - lowest_bit) % size;
-            into_values(self.receive(from, Tag::BROADCAST)?, from, Tag::BROADCAST)?
+            Some((from, self.receive(from, Tag::BROADCAST)?))
         };
+        let bytes = message.as_ref().map_or(own, |(_, bytes)| bytes);
         self.exchange(|exchange| {
             let mut bit = lowest_bit / 2;
             while bit > 0 {
                 if relative + bit < size {
-                    exchange.send((rank + bit) % size, Tag::BROADCAST, &values)?;
+                    exchange.send((rank + bit) % size, Tag::BROADCAST, bytes)?;
                 }
                 bit /= 2;
             }
             Ok::<_, ClusterError>(())
         })?;
-        Ok(values)
+        Ok(message)
     }
 
     /// Waits at most `limit` for the values of the next [`Transport::broadcast`] of rank `root`.
@@ -85,7 +98,7 @@ impl Transport {
     pub fn gather<T: Pod>(&self, root: usize, values: &[T]) -> Result<Option<Vec<Vec<T>>>, ClusterError> {
         self.check_rank(root)?;
         if self.rank() != root {
-            self.exchange(|exchange| exchange.send(root, Tag::GATHER, values))?;
+            self.send_all(root, Tag::GATHER, bytemuck::cast_slice(values))?;
             return Ok(None);
         }
         let part_of = |rank: usize| {
@@ -123,29 +136,28 @@ impl Transport {
     ) -> Result<(), ClusterError> {
         assert_eq!(lengths.len(), self.size(), "one length per rank");
         assert_eq!(lengths.iter().sum::<usize>(), values.len(), "the parts fill the values");
-        let ranges = part_ranges(lengths);
-        if size_of_val(values) <= SHORT_BYTES {
-            self.all_gather_by_doubling(values, &ranges)
+        self.all_gather_bytes(bytemuck::cast_slice_mut(values), &byte_ranges::<T>(lengths))
+    }
+
+    fn all_gather_bytes(&self, values: &mut [u8], ranges: &[Range<usize>]) -> Result<(), ClusterError> {
+        if values.len() <= SHORT_BYTES {
+            self.all_gather_by_doubling(values, ranges)
         } else {
-            self.all_gather_in_ring(values, &ranges)
+            self.all_gather_in_ring(values, ranges)
         }
     }
 
     /// Each step sends all known parts to the rank `known` below, so that every rank knows twice as
     /// many parts: its own and those of the next ranks.
-    fn all_gather_by_doubling<T: Pod>(
-        &self,
-        values: &mut [T],
-        ranges: &[Range<usize>],
-    ) -> Result<(), ClusterError> {
+    fn all_gather_by_doubling(&self, values: &mut [u8], ranges: &[Range<usize>]) -> Result<(), ClusterError> {
         let (rank, size) = (self.rank(), self.size());
         let mut known = 1;
         while known < size {
             let count = known.min(size - known);
             let parts_from = |first: usize| (first..first + count).map(|part| ranges[part % size].clone());
-            let sent: Vec<T> = parts_from(rank).flat_map(|range| values[range].iter().copied()).collect();
+            let sent: Vec<u8> = parts_from(rank).flat_map(|range| values[range].iter().copied()).collect();
             let received_length = parts_from(rank + known).map(|range| range.len()).sum();
-            let mut received = vec![T::zeroed(); received_length];
+            let mut received = vec![0u8; received_length];
             self.exchange(|exchange| {
                 exchange.send((rank + size - known) % size, Tag::ALL_GATHER, &sent)?;
                 exchange.receive((rank + known) % size, Tag::ALL_GATHER, &mut received)
@@ -162,11 +174,7 @@ impl Transport {
     }
 
     /// Step k sends the part of rank - k to the next rank and receives the one before it.
-    fn all_gather_in_ring<T: Pod>(
-        &self,
-        values: &mut [T],
-        ranges: &[Range<usize>],
-    ) -> Result<(), ClusterError> {
+    fn all_gather_in_ring(&self, values: &mut [u8], ranges: &[Range<usize>]) -> Result<(), ClusterError> {
         let (rank, size) = (self.rank(), self.size());
         for step in 0..size - 1 {
             let sent = ranges[(rank + size - step) % size].clone();
@@ -190,7 +198,7 @@ impl Transport {
     ) -> Result<Option<Vec<T>>, ClusterError> {
         self.check_rank(root)?;
         if self.rank() != root {
-            self.exchange(|exchange| exchange.send(root, Tag::REDUCE, values))?;
+            self.send_all(root, Tag::REDUCE, bytemuck::cast_slice(values))?;
             return Ok(None);
         }
         let mut result: Vec<T> = Vec::new();
@@ -199,7 +207,7 @@ impl Transport {
             let part = if rank == root {
                 values
             } else {
-                self.exchange(|exchange| exchange.receive(rank, Tag::REDUCE, &mut received))?;
+                self.receive_all(rank, Tag::REDUCE, bytemuck::cast_slice_mut(&mut received))?;
                 &received
             };
             fold_into(&mut result, part, &combine);
@@ -242,6 +250,26 @@ impl Transport {
         let lengths: Vec<usize> = (0..size).map(|part| border(part + 1) - border(part)).collect();
         let ranges = part_ranges(&lengths);
         let mut parts: Vec<Vec<T>> = (0..size).map(|_| vec![T::zeroed(); lengths[rank]]).collect();
+        let mut part_bytes: Vec<_> = parts.iter_mut().map(|part| bytemuck::cast_slice_mut(part)).collect();
+        self.exchange_parts(bytemuck::cast_slice(values), &byte_ranges::<T>(&lengths), &mut part_bytes)?;
+        let mut sum = Vec::new();
+        parts.iter().for_each(|part| fold_into(&mut sum, part, &combine));
+        let mut result = vec![T::zeroed(); values.len()];
+        result[ranges[rank].clone()].copy_from_slice(&sum);
+        self.all_gather_in_place(&mut result, &lengths)?;
+        Ok(result)
+    }
+
+    /// Sends part r of the values to rank r, and fills `parts` with the parts that the ranks send
+    /// to this one, in rank order.
+    fn exchange_parts(
+        &self,
+        values: &[u8],
+        ranges: &[Range<usize>],
+        parts: &mut [&mut [u8]],
+    ) -> Result<(), ClusterError> {
+        let (rank, size) = (self.rank(), self.size());
+        parts[rank].copy_from_slice(&values[ranges[rank].clone()]);
         self.exchange(|exchange| {
             for (from, part) in parts.iter_mut().enumerate().filter(|(from, _)| *from != rank) {
                 exchange.receive(from, Tag::REDUCE, part)?;
@@ -250,15 +278,18 @@ impl Transport {
             for to in (rank + 1..size).chain(0..rank) {
                 exchange.send(to, Tag::REDUCE, &values[ranges[to].clone()])?;
             }
-            Ok::<_, ClusterError>(())
-        })?;
-        parts[rank].copy_from_slice(&values[ranges[rank].clone()]);
-        let mut sum = Vec::new();
-        parts.iter().for_each(|part| fold_into(&mut sum, part, &combine));
-        let mut result = vec![T::zeroed(); values.len()];
-        result[ranges[rank].clone()].copy_from_slice(&sum);
-        self.all_gather_in_place(&mut result, &lengths)?;
-        Ok(result)
+            Ok(())
+        })
+    }
+
+    /// Sends a message and waits for its end.
+    fn send_all(&self, to: usize, tag: Tag, bytes: &[u8]) -> Result<(), ClusterError> {
+        self.exchange(|exchange| exchange.send(to, tag, bytes))
+    }
+
+    /// Waits for a message that fills `buffer`.
+    fn receive_all(&self, from: usize, tag: Tag, buffer: &mut [u8]) -> Result<(), ClusterError> {
+        self.exchange(|exchange| exchange.receive(from, tag, buffer))
     }
 }
 
@@ -284,8 +315,14 @@ fn part_ranges(lengths: &[usize]) -> Vec<Range<usize>> {
     lengths.iter().map(range_of).collect()
 }
 
+/// Returns the ranges, in bytes, of parts of these lengths.
+fn byte_ranges<T>(lengths: &[usize]) -> Vec<Range<usize>> {
+    let ranges = part_ranges(lengths).into_iter();
+    ranges.map(|range| range.start * size_of::<T>()..range.end * size_of::<T>()).collect()
+}
+
 /// Borrows two ranges that do not overlap.
-fn disjoint_parts<T>(values: &mut [T], read: Range<usize>, written: Range<usize>) -> (&[T], &mut [T]) {
+fn disjoint_parts(values: &mut [u8], read: Range<usize>, written: Range<usize>) -> (&[u8], &mut [u8]) {
     if read.end <= written.start {
         let (low, high) = values.split_at_mut(written.start);
         (&low[read], &mut high[..written.len()])

@@ -203,16 +203,17 @@ impl Transport {
         match &self.link {
             Link::Threads(member) => {
                 let pending = PendingReceives::new(member);
-                let link = ExchangeLink::Threads(&pending);
-                let value = body(&Exchange { transport: self, link })?;
-                self.counters.time(|waited| pending.wait(waited))?;
+                let exchange = Exchange { transport: self, link: ExchangeLink::Threads(&pending) };
+                let value = body(&exchange)?;
+                exchange.wait()?;
                 Ok(value)
             }
-            Link::Mpi(mpi) => PendingMessages::run(
-                mpi,
-                |pending| body(&Exchange { transport: self, link: ExchangeLink::Mpi(pending) }),
-                |pending| self.counters.time(|waited| pending.wait(waited)),
-            ),
+            Link::Mpi(mpi) => PendingMessages::run(mpi, |pending| {
+                let exchange = Exchange { transport: self, link: ExchangeLink::Mpi(pending) };
+                let value = body(&exchange)?;
+                exchange.wait()?;
+                Ok(value)
+            }),
         }
     }
 
@@ -293,10 +294,21 @@ enum ExchangeLink<'x, 'b> {
 }
 
 impl<'b> Exchange<'_, 'b> {
+    // The work is in functions of bytes, which are compiled once and not in every crate that
+    // exchanges values.
+
     /// Starts to send `values`.
     pub fn send<T: Pod>(&self, to: usize, tag: Tag, values: &'b [T]) -> Result<(), ClusterError> {
+        self.send_bytes(to, tag, bytemuck::cast_slice(values))
+    }
+
+    /// Starts to receive a message that fills `values`.
+    pub fn receive<T: Pod>(&self, from: usize, tag: Tag, values: &'b mut [T]) -> Result<(), ClusterError> {
+        self.receive_bytes(from, tag, bytemuck::cast_slice_mut(values))
+    }
+
+    fn send_bytes(&self, to: usize, tag: Tag, bytes: &'b [u8]) -> Result<(), ClusterError> {
         self.transport.check_rank(to)?;
-        let bytes: &'b [u8] = bytemuck::cast_slice(values);
         self.transport.counters.count_sent(bytes.len());
         self.transport.counters.time(|_| match &self.link {
             ExchangeLink::Threads(pending) => pending.send(to, tag, bytes),
@@ -304,10 +316,8 @@ impl<'b> Exchange<'_, 'b> {
         })
     }
 
-    /// Starts to receive a message that fills `values`.
-    pub fn receive<T: Pod>(&self, from: usize, tag: Tag, values: &'b mut [T]) -> Result<(), ClusterError> {
+    fn receive_bytes(&self, from: usize, tag: Tag, buffer: &'b mut [u8]) -> Result<(), ClusterError> {
         self.transport.check_rank(from)?;
-        let buffer: &'b mut [u8] = bytemuck::cast_slice_mut(values);
         self.transport.counters.count_received(buffer.len());
         self.transport.counters.time(|_| match &self.link {
             ExchangeLink::Threads(pending) => {
@@ -345,6 +355,14 @@ impl<'b> Exchange<'_, 'b> {
         let ExchangeLink::Mpi(pending) = &self.link else { return Err(ClusterError::DeviceMemory) };
         self.transport.counters.count_received(values.len() * size_of::<T>());
         self.transport.counters.time(|_| pending.receive_on_device(from, tag, values))
+    }
+
+    /// Waits for all messages.
+    fn wait(&self) -> Result<(), ClusterError> {
+        self.transport.counters.time(|waited| match &self.link {
+            ExchangeLink::Threads(pending) => pending.wait(waited),
+            ExchangeLink::Mpi(pending) => pending.wait(waited),
+        })
     }
 
     /// Returns whether all messages are complete. Does not wait. MPI may move long messages only

@@ -88,24 +88,22 @@ pub(crate) struct PendingMessages<'m, 'b> {
 }
 
 impl<'m, 'b> PendingMessages<'m, 'b> {
-    /// Calls `body` and waits for the messages that it started.
-    pub(crate) fn run<R, E: Display + From<ClusterError>>(
-        mpi: &'m Mpi,
-        body: impl FnOnce(&Self) -> Result<R, E>,
-        finish: impl FnOnce(&Self) -> Result<(), ClusterError>,
-    ) -> Result<R, E> {
+    /// Calls `body`, which starts messages and waits for them.
+    pub(crate) fn run<R, E: Display>(mpi: &'m Mpi, body: impl FnOnce(&Self) -> Result<R, E>) -> Result<R, E> {
         // Dropped at the end of this function, also if `body` panics.
         let pending = Self { mpi, requests: RefCell::default(), buffers: PhantomData };
-        let result = body(&pending).and_then(|value| {
-            finish(&pending)?;
-            Ok(value)
-        });
-        if let Err(error) = &result
-            && !pending.is_complete_soon()
-        {
-            mpi.abort(&error.to_string(), 1);
+        let result = body(&pending);
+        if let Err(error) = &result {
+            pending.end_after(error);
         }
         result
+    }
+
+    /// Waits for the messages of an exchange that failed, or ends all ranks.
+    fn end_after(&self, error: &dyn Display) {
+        if !self.is_complete_soon() {
+            self.mpi.abort(&error.to_string(), 1);
+        }
     }
 
     pub(crate) fn send(&self, to: usize, tag: Tag, bytes: &'b [u8]) -> Result<(), ClusterError> {
