@@ -89,5 +89,12 @@ pub fn dispatch<K: SimdKernel>(set: InstructionSet, kernel: K) -> K::Output {
         InstructionSet::Avx2 => return unsafe { x86::run_with_avx2(kernel) },
         InstructionSet::Portable => {}
     }
+    run_portable(kernel)
+}
+
+/// Runs a kernel with plain loops. Like the functions of the other instruction sets it is not
+/// inlined: every caller of [`dispatch`] would compile these loops again.
+#[inline(never)]
+fn run_portable<K: SimdKernel>(kernel: K) -> K::Output {
     kernel.run::<portable::F32s, portable::F64s>()
 }

@@ -247,12 +247,19 @@ impl<R: Real> SimdKernel for BlockSum<'_, R> {
 
     #[inline(always)]
     fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
-        // Four targets fit in 32 registers, two in 16.
-        match (S::LANES == 16, self.problem.with_potential) {
-            (true, false) => self.sum_targets::<R::Register<S, D>, 4, false>(),
-            (true, true) => self.sum_targets::<R::Register<S, D>, 4, true>(),
-            (false, false) => self.sum_targets::<R::Register<S, D>, 2, false>(),
-            (false, true) => self.sum_targets::<R::Register<S, D>, 2, true>(),
+        // Four targets fit in 32 registers, two in 16. A constant condition, so that the compiler
+        // does not compile the sums of the other number of targets before it removes them.
+        let with_potential = self.problem.with_potential;
+        if const { S::LANES == 16 } {
+            if with_potential {
+                self.sum_targets::<R::Register<S, D>, 4, true>();
+            } else {
+                self.sum_targets::<R::Register<S, D>, 4, false>();
+            }
+        } else if with_potential {
+            self.sum_targets::<R::Register<S, D>, 2, true>();
+        } else {
+            self.sum_targets::<R::Register<S, D>, 2, false>();
         }
     }
 }

@@ -95,12 +95,14 @@ impl SimdKernel for MixedBlockSum<'_> {
         self.scratch.sources.divide_groups::<D>(self.group, self.groups, self.problem.position);
         self.load_targets();
         self.load_near_sources();
-        // Four targets fit in 32 registers, two in 16.
-        match (S::LANES == 16, self.problem.with_potential) {
-            (true, false) => self.sum::<S, 4, false>(),
-            (true, true) => self.sum::<S, 4, true>(),
-            (false, false) => self.sum::<S, 2, false>(),
-            (false, true) => self.sum::<S, 2, true>(),
+        // As in `direct::cpu`: four targets or two, and a constant condition.
+        let with_potential = self.problem.with_potential;
+        if const { S::LANES == 16 } {
+            if with_potential { self.sum::<S, 4, true>() } else { self.sum::<S, 4, false>() }
+        } else if with_potential {
+            self.sum::<S, 2, true>();
+        } else {
+            self.sum::<S, 2, false>();
         }
     }
 }

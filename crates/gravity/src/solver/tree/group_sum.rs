@@ -75,16 +75,27 @@ impl<R: Real> SimdKernel for GroupSum<'_, R> {
         }
         self.fill_cells();
         self.fill_bodies::<D>();
-        match (S::LANES == 16, self.task.problem.with_potential) {
-            (true, false) => self.sum::<S, R::Register<S, D>, 4, false>(),
-            (true, true) => self.sum::<S, R::Register<S, D>, 4, true>(),
-            (false, false) => self.sum::<S, R::Register<S, D>, 2, false>(),
-            (false, true) => self.sum::<S, R::Register<S, D>, 2, true>(),
+        // As in `direct::cpu`: four targets or two, and a constant condition.
+        let with_potential = self.task.problem.with_potential;
+        if const { S::LANES == 16 } {
+            if with_potential {
+                self.sum::<S, R::Register<S, D>, 4, true>()
+            } else {
+                self.sum::<S, R::Register<S, D>, 4, false>()
+            }
+        } else if with_potential {
+            self.sum::<S, R::Register<S, D>, 2, true>()
+        } else {
+            self.sum::<S, R::Register<S, D>, 2, false>()
         }
     }
 }
 
 impl<R: Real> GroupSum<'_, R> {
+    /// Mixed precision has lists of f32. A constant, so that sums of f64 are compiled without near
+    /// bodies.
+    const CAN_BE_MIXED: bool = size_of::<R>() == size_of::<f32>();
+
     /// Finds the accepted cells and the bodies of opened leaves. Tests the children of a cell
     /// together.
     #[inline(always)]
@@ -179,7 +190,7 @@ impl<R: Real> GroupSum<'_, R> {
             &mut *self.scratch;
         let GroupTask { scaling, tree, group, .. } = self.task;
         let Octree { position, mass, .. } = tree;
-        if is_mixed {
+        if Self::CAN_BE_MIXED && is_mixed {
             sources.clear();
             let targets = TargetBox::new(group);
             for range in &opened.ranges {
@@ -238,7 +249,7 @@ impl<R: Real> GroupSum<'_, R> {
             let targets: &[[R; 3]; T] = targets.try_into().expect("chunks of T");
             add_bodies::<V, T, POTENTIAL, false>(targets, bodies, eps2, 0, &mut sums);
             let first = k * T;
-            if self.precision == Precision::Mixed {
+            if Self::CAN_BE_MIXED && self.precision == Precision::Mixed {
                 let targets: &[NearTarget; T] = near_targets[first..][..T].try_into().expect("T targets");
                 let eps2 = f32::from_f64(eps * eps);
                 add_near_bodies::<S, T, POTENTIAL>(targets, near, near2, eps2, first as isize, &mut sums);
