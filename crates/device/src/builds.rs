@@ -15,13 +15,13 @@ use crate::driver::{BuildFault, Handle};
 use crate::error::DeviceError;
 use crate::kernel::{KernelSource, LoadedModule, Module, ModuleOrigin};
 
-/// Builds of this process on one device, by key. The map is locked only to find a build, and a build
-/// while it compiles: threads that need the same kernel compile it once, and threads that need
-/// different kernels do not wait for one another.
+/// Builds of this process on one device, by key. The map is locked only to find a build, and a
+/// build while it compiles: threads that need the same kernel compile it once, and threads that
+/// need different kernels do not wait for one another.
 #[derive(Default)]
 pub(crate) struct Builds(Mutex<HashMap<Key, Arc<Mutex<KnownBuild>>>>);
 
-/// What is known of the builds with one key.
+/// Result of the builds with one key.
 #[derive(Default)]
 enum KnownBuild {
     /// None has succeeded.

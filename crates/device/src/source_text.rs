@@ -64,8 +64,8 @@ pub const fn joined_bytes<const N: usize>(texts: &[&str]) -> [u8; N] {
 /// ```
 ///
 /// # Panics
-/// Without a line `#define NAME NUMBER`, where NUMBER has decimal digits, and `u` if it is unsigned.
-/// For a constant this is an error of the build.
+/// Without a line `#define NAME NUMBER`, where NUMBER has decimal digits, and `u` if it is
+/// unsigned. For a constant this is an error of the build.
 pub const fn defined_number(text: &str, name: &str) -> usize {
     const DEFINE: &[u8] = b"#define ";
     let (text, name) = (text.as_bytes(), name.as_bytes());

@@ -3,8 +3,8 @@
 use super::tree::OpeningData;
 use crate::tree::{BodyGroup, Octree};
 
-/// Memory of [`GravityCpuStrategy::forces_into`](super::GravityCpuStrategy::forces_into). It contains no results
-/// that a later evaluation reads.
+/// Memory of [`forces_into`](super::GravityCpuStrategy::forces_into). It contains no results that a
+/// later evaluation reads.
 #[derive(Debug, Default)]
 pub struct CpuMemory {
     pub(super) tree: Octree,

@@ -121,8 +121,8 @@ impl GravityCpuStrategy {
         on_one_rank(|alone| self.shared_forces_into(problem, previous, alone, memory, forces));
     }
 
-    /// Does [`GravityCpuStrategy::forces_into`] together with other ranks, which have the same bodies. All
-    /// of them get the forces on all bodies.
+    /// Does [`GravityCpuStrategy::forces_into`] together with other ranks, which have the same
+    /// bodies. All of them get the forces on all bodies.
     pub(crate) fn shared_forces_into(
         &self,
         problem: &ForceProblem,

@@ -1,9 +1,9 @@
 // Layout of the tree in device memory, shared by the kernels that build it and those that walk it.
 //
-// Units. The kernels compute in scaled units (frame_slots.cu): lengths are divided by a power of two
-// near the side of the cube around all bodies (or near the softening, if that is longer), masses by
-// a power of two near their sum. The origin is the centre of the cube. In f64 the user's origin is
-// kept, because a shift would only add rounding.
+// Units. The kernels compute in scaled units (frame_slots.cu): lengths are divided by a power of
+// two near the side of the cube around all bodies (or near the softening, if that is longer),
+// masses by a power of two near their sum. The origin is the centre of the cube. In f64 the user's
+// origin is kept, because a shift would only add rounding.
 //
 // Cells. Cell c contains the sorted bodies begin[c] .. end[c] - 1. level[c] is the number of times
 // that the cube is halved to get the cell. children[c] is 8 * (first child) + (number of children)

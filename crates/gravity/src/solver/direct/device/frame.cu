@@ -1,4 +1,5 @@
-// Computes the frame of a sum over all pairs: the origin and the units in which the kernels compute.
+// Computes the frame of a sum over all pairs: the origin and the units in which the kernels
+// compute.
 //
 // The frame is computed from the positions in every evaluation, so forces depend on the bodies
 // alone. The origin is the median of a sample of the positions. The length unit is the median
