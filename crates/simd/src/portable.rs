@@ -12,6 +12,17 @@ pub struct F64s([f64; 8]);
 
 macro_rules! portable {
     ($name:ident, $scalar:ty) => {
+        impl $name {
+            /// The fused multiply-add of all lanes. Where the baseline has no such instruction,
+            /// these are eight calls of libm. In place they would be most of the code of a loop,
+            /// and of the time to compile it.
+            #[cfg_attr(all(target_arch = "x86_64", not(target_feature = "fma")), inline(never))]
+            #[cfg_attr(not(all(target_arch = "x86_64", not(target_feature = "fma"))), inline(always))]
+            fn fused(self, b: Self, c: Self) -> Self {
+                Self(std::array::from_fn(|k| self.0[k].mul_add(b.0[k], c.0[k])))
+            }
+        }
+
         // SAFETY: the methods use plain arithmetic and no instruction set.
         unsafe impl Vector for $name {
             type Scalar = $scalar;
@@ -55,7 +66,7 @@ macro_rules! portable {
             }
             #[inline(always)]
             fn fused_mul_add(self, b: Self, c: Self) -> Self {
-                Self(std::array::from_fn(|k| self.0[k].mul_add(b.0[k], c.0[k])))
+                self.fused(b, c)
             }
             // Rounds twice: the baseline has no fused multiply-add, and a call of libm's would be
             // slow.
