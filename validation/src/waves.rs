@@ -19,7 +19,7 @@ use std::f64::consts::PI;
 
 use orrery_device::Device;
 use orrery_device::testing::test_devices_with_f64;
-use orrery_fields::heat::FieldColumn;
+use orrery_fields::FieldColumn;
 use orrery_fields::wave::{
     SpaceOrder, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveMeasures, WaveProblem, WaveSource,
 };

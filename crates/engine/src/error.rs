@@ -8,6 +8,7 @@ use thiserror::Error;
 use orrery_cluster::ClusterError;
 use orrery_device::DeviceError;
 use orrery_draw::picture::PictureError;
+use orrery_fields::TeamError;
 use orrery_fields::heat::HeatError;
 use orrery_fields::wave::WaveError;
 use orrery_formats::{Fault, IoError};
@@ -512,8 +513,12 @@ impl EngineError {
             | Self::EndIsPast { .. }
             | Self::NotExtendable { .. }
             | Self::OutputFolder { .. } => true,
-            Self::Heat { source, .. } => !matches!(**source, HeatError::Device(_) | HeatError::Cluster(_)),
-            Self::Wave { source, .. } => !matches!(**source, WaveError::Device(_) | WaveError::Cluster(_)),
+            Self::Heat { source, .. } => {
+                !matches!(**source, HeatError::Device(_) | HeatError::Team(TeamError::Cluster(_)))
+            }
+            Self::Wave { source, .. } => {
+                !matches!(**source, WaveError::Device(_) | WaveError::Team(TeamError::Cluster(_)))
+            }
             Self::Device(error) => is_unknown_device(error),
             Self::Output(_) | Self::Picture(PictureError::Io(_)) => self.is_changed_file(),
             Self::Picture(_)

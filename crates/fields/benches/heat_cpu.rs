@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use orrery_fields::heat::cpu::CpuStrategy;
+use orrery_fields::heat::cpu::HeatCpuStrategy;
 use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem, Plate};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
@@ -40,8 +40,8 @@ fn main() {
     }
     let [mut from, mut to] = fields;
     let is_cached = arguments.iter().any(|argument| argument == "cached");
-    for strategy in CpuStrategy::all(&plate) {
-        let strategy = CpuStrategy { is_streaming: !is_cached, ..strategy };
+    for strategy in HeatCpuStrategy::all(&plate) {
+        let strategy = HeatCpuStrategy { is_streaming: !is_cached, ..strategy };
         let (mut fastest, start) = (f64::INFINITY, Instant::now());
         while start.elapsed().as_secs_f64() < SECONDS {
             let start = Instant::now();

@@ -14,10 +14,9 @@ use std::time::Instant;
 use orrery_cluster::process::{self, MpiOptions};
 use orrery_cluster::{ClusterError, Team, Transport, threads};
 use orrery_device::{Device, DeviceError, DeviceKind};
-use orrery_fields::heat::{self, Conductivity, FieldColumn, HeatDeviceSetup, HeatField, HeatProblem};
-use orrery_fields::wave::{
-    self, SpaceOrder, Velocity, WaveColumn, WaveDeviceSetup, WaveError, WaveField, WaveProblem,
-};
+use orrery_fields::heat::{self, Conductivity, HeatDeviceSetup, HeatField, HeatProblem};
+use orrery_fields::wave::{self, SpaceOrder, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveProblem};
+use orrery_fields::{FieldColumn, NamedColumn};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 use orrery_model::wave::{SideCondition, Sides, WaveGrid};
@@ -165,9 +164,9 @@ fn rate_of_grid(options: &Options, transport: &Transport, grid: WaveGrid) -> Res
     }
     let column = |name: &str, shift: f64| {
         let values = FieldColumn::Single(values(grid.len(), |noise| (noise - shift) as f32));
-        WaveColumn { name: name.to_owned(), values }
+        NamedColumn { name: name.to_owned(), values }
     };
-    let samples = WaveColumn { name: "samples".to_owned(), values: FieldColumn::Single(Vec::new()) };
+    let samples = NamedColumn { name: "samples".to_owned(), values: FieldColumn::Single(Vec::new()) };
     let columns = vec![column("u", 0.5), column("u_previous", 0.4), samples];
     let field = WaveField::restore(&problem, dt, 0, columns)?;
     drop(problem);

@@ -4,13 +4,17 @@
 //! and three dimensions. A field is computed by one rank, or by several that divide its grid. This
 //! crate reads no files and no user input.
 
+mod column;
 pub mod heat;
-mod pixels;
+pub mod pixels;
 mod scalar;
 mod search;
+mod selftest;
 mod team;
 pub mod wave;
 
-pub use pixels::pixel_mean_bytes;
+pub use column::{FieldColumn, NamedColumn};
 pub use scalar::Scalar;
-pub use team::{BorderTime, time_border_exchange};
+pub use team::{
+    BorderTime, DeviceSetup, EndSlices, TeamError, divided_slices, run_team, time_border_exchange,
+};

@@ -8,10 +8,11 @@ use orrery_device::{Arg, Element};
 use orrery_model::Precision;
 use orrery_simd::Real;
 
-use crate::heat::cpu::CpuStrategy as HeatCpuStrategy;
-use crate::heat::{FieldColumn, Plate, Rows, StepCoefficients};
+use crate::FieldColumn;
+use crate::heat::cpu::HeatCpuStrategy;
+use crate::heat::{Plate, Rows, StepCoefficients};
 use crate::wave::cpu::{StencilPass, WaveCpuStrategy};
-use crate::wave::{LayerCoefficients, Medium, Slab, SlabLayer, sum_rows};
+use crate::wave::{HostWaveSlab, LayerCoefficients, Medium, SlabLayer, sum_rows};
 
 /// A number of a field: f32 or f64.
 pub trait Scalar:
@@ -40,6 +41,9 @@ pub trait Scalar:
     /// Wraps values of all nodes.
     fn into_column(values: Vec<Self>) -> FieldColumn;
 
+    /// Returns the values of a column, or its precision if that is another one.
+    fn from_column(column: FieldColumn) -> Result<Vec<Self>, Precision>;
+
     /// Returns self × a + b, rounded once.
     fn fused_mul_add(self, a: Self, b: Self) -> Self;
 
@@ -47,42 +51,6 @@ pub trait Scalar:
     fn zero_if_tiny(self) -> Self {
         let is_tiny = -Self::TINY < self && self < Self::TINY;
         if is_tiny { Self::default() } else { self }
-    }
-}
-
-impl Scalar for f32 {
-    const PRECISION: Precision = Precision::Single;
-    const KERNEL_NAME: &'static str = "float";
-
-    fn to_argument(self) -> Arg<'static> {
-        self.into()
-    }
-
-    fn into_column(values: Vec<Self>) -> FieldColumn {
-        FieldColumn::Single(values)
-    }
-
-    #[inline(always)]
-    fn fused_mul_add(self, a: Self, b: Self) -> Self {
-        self.mul_add(a, b)
-    }
-}
-
-impl Scalar for f64 {
-    const PRECISION: Precision = Precision::Double;
-    const KERNEL_NAME: &'static str = "double";
-
-    fn to_argument(self) -> Arg<'static> {
-        self.into()
-    }
-
-    fn into_column(values: Vec<Self>) -> FieldColumn {
-        FieldColumn::Double(values)
-    }
-
-    #[inline(always)]
-    fn fused_mul_add(self, a: Self, b: Self) -> Self {
-        self.mul_add(a, b)
     }
 }
 
@@ -104,7 +72,7 @@ pub trait NodeLoops: Sized {
     );
 
     /// Returns the energies of the rows of a slab of a wave field without the factor of their unit.
-    fn wave_energies(medium: &Medium<Self>, slab: &Slab<Self>) -> Vec<f64>;
+    fn wave_energies(medium: &Medium<Self>, slab: &HostWaveSlab<Self>) -> Vec<f64>;
 
     /// [`HeatCpuStrategy::update_rows`].
     fn update_heat_rows(
@@ -118,8 +86,33 @@ pub trait NodeLoops: Sized {
     );
 }
 
-macro_rules! impl_node_loops {
-    ($($kind:ty),*) => { $(
+macro_rules! impl_scalar {
+    ($kind:ty, $precision:ident, $kernel_name:literal) => {
+        impl Scalar for $kind {
+            const PRECISION: Precision = Precision::$precision;
+            const KERNEL_NAME: &'static str = $kernel_name;
+
+            fn to_argument(self) -> Arg<'static> {
+                self.into()
+            }
+
+            fn into_column(values: Vec<Self>) -> FieldColumn {
+                FieldColumn::$precision(values)
+            }
+
+            fn from_column(column: FieldColumn) -> Result<Vec<Self>, Precision> {
+                match column {
+                    FieldColumn::$precision(values) => Ok(values),
+                    other => Err(other.precision()),
+                }
+            }
+
+            #[inline(always)]
+            fn fused_mul_add(self, a: Self, b: Self) -> Self {
+                self.mul_add(a, b)
+            }
+        }
+
         impl NodeLoops for $kind {
             fn run_wave_pass(
                 pass: &StencilPass<'_, Self>,
@@ -133,7 +126,7 @@ macro_rules! impl_node_loops {
                 pass.run_loops(strategy, slices, next, layers, coefficients, halfway);
             }
 
-            fn wave_energies(medium: &Medium<Self>, slab: &Slab<Self>) -> Vec<f64> {
+            fn wave_energies(medium: &Medium<Self>, slab: &HostWaveSlab<Self>) -> Vec<f64> {
                 sum_rows(medium, slab)
             }
 
@@ -149,6 +142,7 @@ macro_rules! impl_node_loops {
                 strategy.run_loops(plate, coefficients, steps, from, rows, to);
             }
         }
-    )* };
+    };
 }
-impl_node_loops!(f32, f64);
+impl_scalar!(f32, Single, "float");
+impl_scalar!(f64, Double, "double");

@@ -15,19 +15,3 @@ pub(crate) fn first_rejected<T: Copy + Sync>(
     let start = chunk * CHUNK;
     values[start..].iter().position(|&value| !is_accepted(value)).map(|offset| start + offset)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::first_rejected;
-
-    #[test]
-    fn the_first_of_several_values_is_found() {
-        let mut values = vec![1.0f32; 100_000];
-        assert_eq!(first_rejected(&values, f32::is_finite), None);
-        for index in [99_999, 70_000, 16_384, 16_383, 0] {
-            values[index] = f32::NAN;
-            assert_eq!(first_rejected(&values, f32::is_finite), Some(index));
-        }
-        assert_eq!(first_rejected(&[], f32::is_finite), None);
-    }
-}

@@ -1,12 +1,12 @@
 //! Plates of two materials: temperature of the interface, order of convergence, heat, fluxes,
 //! sources and the longest stable step.
 
+use orrery_fields::heat::{Conductivity, HeatCapacity, HeatField, HeatProblem};
 use orrery_model::Precision;
 use orrery_model::analysis::max_or_nan;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 
-use super::cpu_tests::scattered;
-use super::*;
+use crate::heat_cpu::scattered;
 
 /// Conductivity in W/(m K) and heat capacity in J/(m³ K) of copper and of stainless steel, divided
 /// by those of copper.

@@ -1,16 +1,15 @@
 //! The CPU version gives the bits of the reference, for every strategy.
 
+use orrery_fields::Scalar;
+use orrery_fields::heat::cpu::HeatCpuStrategy;
+use orrery_fields::heat::{Conductivity, HeatCapacity, HeatProblem, Plate, PlateFields, reference};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, EdgeValues, Grid};
 use orrery_simd::InstructionSet;
 use proptest::prelude::*;
 
-use super::cpu::CpuStrategy;
-use super::*;
-use crate::Scalar;
-
 /// Returns numbers between 0 and 1 without order, the same for the same `seed`.
-pub(super) fn scattered(n: usize, seed: u64) -> Vec<f64> {
+pub fn scattered(n: usize, seed: u64) -> Vec<f64> {
     (0..n as u64)
         .map(|k| (k ^ seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15))
         .map(|bits| {
@@ -20,25 +19,22 @@ pub(super) fn scattered(n: usize, seed: u64) -> Vec<f64> {
 }
 
 /// A plate with neither conductivity, heat capacity nor source per node.
-pub(super) const UNIFORM: PlateFields =
-    PlateFields { conductivity: false, heat_capacity: false, source: false };
+pub const UNIFORM: PlateFields = PlateFields { conductivity: false, heat_capacity: false, source: false };
 
 /// A plate with all fields.
-pub(super) const ALL_FIELDS: PlateFields =
-    PlateFields { conductivity: true, heat_capacity: true, source: true };
+pub const ALL_FIELDS: PlateFields = PlateFields { conductivity: true, heat_capacity: true, source: true };
 
 /// A plate with a conductivity and a source per node.
-pub(super) const VARIABLE: PlateFields =
-    PlateFields { conductivity: true, heat_capacity: false, source: true };
+pub const VARIABLE: PlateFields = PlateFields { conductivity: true, heat_capacity: false, source: true };
 
 /// Returns all combinations of fields that solvers distinguish.
-pub(super) fn field_combinations() -> impl Iterator<Item = PlateFields> {
+pub fn field_combinations() -> impl Iterator<Item = PlateFields> {
     [(false, false), (true, false), (true, true)].into_iter().flat_map(|(conductivity, heat_capacity)| {
         [false, true].map(|source| PlateFields { conductivity, heat_capacity, source })
     })
 }
 
-pub(super) fn problem_of<R: Scalar>(
+pub fn problem_of<R: Scalar>(
     grid: Grid,
     boundaries: Boundaries,
     fields: PlateFields,
@@ -61,7 +57,7 @@ pub(super) fn problem_of<R: Scalar>(
 }
 
 /// Requires the bits of the reference after `steps` steps, with passes of `strategy`.
-fn compare<R: Scalar>(problem: &HeatProblem, initial: &[R], strategy: &CpuStrategy, steps: usize) {
+fn compare<R: Scalar>(problem: &HeatProblem, initial: &[R], strategy: &HeatCpuStrategy, steps: usize) {
     let plate = Plate::new(problem);
     let dt = 0.9 * problem.max_stable_step();
     let mut expected = initial.to_vec();
@@ -100,9 +96,9 @@ fn edge_pair(kind: usize, n: usize) -> [Boundary; 2] {
     }
 }
 
-pub(super) const EDGE_PAIRS: usize = 5;
+pub const EDGE_PAIRS: usize = 5;
 
-pub(super) fn boundaries_of(grid: &Grid, kind_x: usize, kind_y: usize) -> Boundaries {
+pub fn boundaries_of(grid: &Grid, kind_x: usize, kind_y: usize) -> Boundaries {
     let ([west, east], [south, north]) = (edge_pair(kind_x, grid.ny), edge_pair(kind_y, grid.nx));
     Boundaries { west, east, south, north }
 }
@@ -117,7 +113,7 @@ fn every_boundary_and_instruction_set_gives_the_bits_of_the_reference() {
                 for fields in field_combinations() {
                     let (steps_per_pass, is_streaming) = (1 + (kinds + nx) % 6, fields.source);
                     let strategy =
-                        CpuStrategy { instruction_set, steps_per_pass, tile_width: 32, is_streaming };
+                        HeatCpuStrategy { instruction_set, steps_per_pass, tile_width: 32, is_streaming };
                     let (problem, initial) = problem_of::<f32>(grid, boundaries.clone(), fields);
                     compare(&problem, &initial, &strategy, 7);
                     let (problem, initial) = problem_of::<f64>(grid, boundaries.clone(), fields);
@@ -136,8 +132,8 @@ fn threads_and_bands_do_not_change_bits() {
         for threads in [1, 2, 7] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             for steps_per_pass in [1, 3, 16] {
-                let best = CpuStrategy::resolve(&Plate::<f32>::new(&problem));
-                pool.install(|| compare(&problem, &initial, &CpuStrategy { steps_per_pass, ..best }, 20));
+                let best = HeatCpuStrategy::resolve(&Plate::<f32>::new(&problem));
+                pool.install(|| compare(&problem, &initial, &HeatCpuStrategy { steps_per_pass, ..best }, 20));
             }
         }
     }
@@ -152,7 +148,7 @@ proptest! {
         (kind_x, kind_y) in (0..EDGE_PAIRS, 0..EDGE_PAIRS),
         fields in prop::sample::select(field_combinations().collect::<Vec<_>>()),
         is_streaming in any::<bool>(),
-        steps_per_pass in 1..=CpuStrategy::MAX_STEPS_PER_PASS,
+        steps_per_pass in 1..=HeatCpuStrategy::MAX_STEPS_PER_PASS,
         tile_width in 1_usize..100,
         steps in 1_usize..40,
         precision in prop::sample::select(vec![Precision::Single, Precision::Double]),
@@ -160,7 +156,7 @@ proptest! {
         let grid = Grid { nx, ny, hx: 0.1, hy: 0.13 };
         let boundaries = boundaries_of(&grid, kind_x, kind_y);
         let strategy =
-            CpuStrategy { instruction_set: InstructionSet::best(), steps_per_pass, tile_width, is_streaming };
+            HeatCpuStrategy { instruction_set: InstructionSet::best(), steps_per_pass, tile_width, is_streaming };
         if precision == Precision::Single {
             let (problem, initial) = problem_of::<f32>(grid, boundaries, fields);
             compare(&problem, &initial, &strategy, steps);

@@ -1,17 +1,15 @@
-//! Tests of the state on the host, its measures and its slabs.
+//! Tests of the state on the host: its measures, its memory and its base temperature.
 
-use orrery_cluster::{ClusterError, Team, threads};
+use orrery_fields::FieldColumn;
+use orrery_fields::heat::cpu::HeatCpuStrategy;
+use orrery_fields::heat::device::StoredField;
+use orrery_fields::heat::{
+    Conductivity, FieldMeasures, HeatCapacity, HeatError, HeatField, HeatProblem, HostHeat, Plate,
+};
 use orrery_model::Precision;
-use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
-use proptest::prelude::*;
+use orrery_model::grid::{Boundaries, Boundary, EdgeValues, Grid, PixelWeights};
 
-use super::cpu::CpuStrategy;
-use super::cpu_tests::{ALL_FIELDS, EDGE_PAIRS, UNIFORM, VARIABLE, boundaries_of, problem_of, scattered};
-use super::device::StoredField;
-use super::team::divided_rows;
-use super::*;
-use crate::Scalar;
-use crate::team::Neighbours;
+use crate::heat_cpu::{ALL_FIELDS, EDGE_PAIRS, UNIFORM, VARIABLE, boundaries_of, problem_of, scattered};
 
 const GRID: Grid = Grid { nx: 37, ny: 22, hx: 0.1, hy: 0.13 };
 
@@ -154,7 +152,7 @@ fn measures_propagate_nan_and_do_not_depend_on_threads() {
     let measures = |values: &[f32], threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let plate = Plate::new(&problem);
-        let strategy = CpuStrategy::resolve(&plate);
+        let strategy = HeatCpuStrategy::resolve(&plate);
         pool.install(|| HostHeat::new(plate, values, strategy).measures(StoredField::State))
     };
     let one = measures(&values, 1);
@@ -182,63 +180,6 @@ fn memory_is_that_of_the_fields_and_five_percent() {
                 assert!((fields..=fields + fields / 20).contains(&needed), "{needed}");
             }
         }
-    }
-}
-
-/// Requires the same bits after `steps` steps in `count` slabs as in one plate.
-fn compare_slabs<R: Scalar>(
-    grid: Grid,
-    kinds: (usize, usize),
-    steps_per_pass: usize,
-    count: usize,
-    steps: u64,
-) {
-    let (problem, initial) = problem_of::<R>(grid, boundaries_of(&grid, kinds.0, kinds.1), ALL_FIELDS);
-    let plate = Plate::new(&problem);
-    let dt = problem.max_stable_step();
-    let slabs = divided_rows(grid.ny, count).unwrap();
-    let fewest = slabs.iter().map(|slab| slab.len()).min().unwrap();
-    let steps_per_pass = if count > 1 { steps_per_pass.min(fewest / 2) } else { steps_per_pass };
-    let strategy = CpuStrategy { steps_per_pass, ..CpuStrategy::resolve(&plate) };
-    let mut expected = initial.clone();
-    reference::advance(&plate, dt, steps, &mut expected);
-    let parts = threads::run(count, |transport| {
-        let owned = slabs[transport.rank()].clone();
-        let rows = &initial[owned.start * grid.nx..owned.end * grid.nx];
-        let neighbours = Neighbours::new(&Team::new(transport), plate.boundaries.is_periodic_in_y());
-        let mut heat = HostHeat::of_rows(plate.clone(), rows, strategy, owned, &neighbours);
-        heat.exchange_ghosts(&neighbours)?;
-        heat.advance_with(&neighbours, dt, steps)?;
-        Ok::<_, ClusterError>(heat.values(StoredField::State).to_vec())
-    });
-    let bits = |values: &[R]| values.iter().map(|u| u.to_f64().to_bits()).collect::<Vec<_>>();
-    let found = parts.unwrap().concat();
-    assert!(bits(&found) == bits(&expected), "{grid:?} {kinds:?} {strategy:?} {count} slabs");
-}
-
-#[test]
-fn slabs_give_the_bits_of_one_plate() {
-    for kind in 0..EDGE_PAIRS {
-        for count in [1, 2, 3, 7] {
-            compare_slabs::<f32>(GRID, (kind, kind), 4, count, 10);
-            compare_slabs::<f64>(GRID, (1, kind), 1, count, 3);
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_division_into_slabs_gives_the_bits_of_one_plate(
-        (nx, ny) in (3_usize..70, 3_usize..40),
-        kinds in (0..EDGE_PAIRS, 0..EDGE_PAIRS),
-        steps_per_pass in 1..=CpuStrategy::MAX_STEPS_PER_PASS,
-        count in 1_usize..12,
-        steps in 1_u64..40,
-    ) {
-        let grid = Grid { nx, ny, hx: 0.1, hy: 0.13 };
-        compare_slabs::<f32>(grid, kinds, steps_per_pass, count.min(ny / 2), steps);
     }
 }
 
@@ -302,4 +243,78 @@ fn outputs_in_single_precision_are_absolute_temperatures() {
         assert!((found - expected).abs() < 1e-7, "{found} {expected}");
     }
     assert_eq!(exact.base(), 0.0);
+}
+
+/// Values are searched in chunks of 16,384.
+#[test]
+fn the_first_of_several_values_is_found() {
+    let grid = Grid { nx: 1000, ny: 100, hx: 0.1, hy: 0.1 };
+    let edges = Boundaries::uniform(Boundary::fixed(0.0));
+    let problem = HeatProblem::new(grid, edges, Conductivity::Uniform(1.0), None, Precision::Single).unwrap();
+    let mut initial = vec![1.0; grid.len()];
+    assert_eq!(problem.check_initial(&initial), Ok(()));
+    for index in [99_999, 70_000, 16_384, 16_383, 0] {
+        initial[index] = f64::NAN;
+        let [i, j] = grid.node(index);
+        let message = problem.check_initial(&initial).unwrap_err().to_string();
+        assert!(message.contains(&format!("at node ({i}, {j})")), "{message}");
+    }
+}
+
+/// Grid of the tests of the base temperature.
+const SMALL: Grid = Grid { nx: 4, ny: 3, hx: 1.0, hy: 1.0 };
+
+fn small_problem(boundaries: Boundaries, precision: Precision) -> HeatProblem {
+    HeatProblem::new(SMALL, boundaries, Conductivity::Uniform(1.0), None, precision).unwrap()
+}
+
+fn base_temperature(problem: &HeatProblem, initial: &[f64]) -> f64 {
+    HeatField::new(problem, initial, None).unwrap().base()
+}
+
+fn base_of(boundaries: Boundaries, initial: &[f64]) -> f64 {
+    base_temperature(&small_problem(boundaries, Precision::Single), initial)
+}
+
+fn fixed_west(values: [f64; 3]) -> Boundaries {
+    let west = Boundary::Fixed(EdgeValues::Profile(values.to_vec()));
+    Boundaries { west, ..Boundaries::uniform(Boundary::INSULATED) }
+}
+
+#[test]
+fn fixed_edges_determine_the_base() {
+    let initial = [300.0; 12];
+    assert_eq!(base_of(fixed_west([280.0; 3]), &initial), 280.0);
+    assert_eq!(base_of(fixed_west([20.0, 60.0, 40.0]), &initial), 40.0);
+    assert_eq!(base_of(fixed_west([-20.0, -60.0, -40.0]), &initial), -40.0);
+    // A change of 0 has no rounding error, so 0 remains 0.
+    assert_eq!(base_of(fixed_west([-20.0, 0.0, 40.0]), &initial), 0.0);
+    assert_eq!(base_of(Boundaries::uniform(Boundary::fixed(0.0)), &initial), 0.0);
+}
+
+#[test]
+fn without_fixed_edges_the_base_is_the_final_temperature() {
+    let insulated = || Boundaries::uniform(Boundary::INSULATED);
+    assert_eq!(base_of(insulated(), &[0.1; 12]), f64::from(0.1f32));
+    // A corner has a quarter of a cell, and the plate 3 x 2 cells.
+    let mut spot = [300.0; 12];
+    spot[0] = 324.0;
+    assert_eq!(base_of(insulated(), &spot), 301.0);
+    // All the heat capacity is on the left, as far as f32 is concerned.
+    let capacity = (0..12).map(|node| if node % 4 < 2 { 1.0 } else { 1e-12 }).collect();
+    let problem = small_problem(insulated(), Precision::Single);
+    let problem = problem.with_heat_capacity(HeatCapacity::Field(capacity)).unwrap();
+    let halves: Vec<f64> = (0..12).map(|node| if node % 4 < 2 { 7.0 } else { 300.0 }).collect();
+    assert_eq!(base_temperature(&problem, &halves), 7.0);
+}
+
+#[test]
+fn the_base_is_zero_where_it_would_not_help() {
+    let insulated = || Boundaries::uniform(Boundary::INSULATED);
+    let initial = [300.0; 12];
+    assert_eq!(base_temperature(&small_problem(insulated(), Precision::Double), &initial), 0.0);
+    let mut balanced = [1.0; 12];
+    (0..12).filter(|node| node % 4 >= 2).for_each(|node| balanced[node] = -1.0 - 1e-7);
+    assert_eq!(base_of(insulated(), &balanced), 0.0);
+    assert_eq!(base_of(insulated(), &[3e38; 12]), 0.0);
 }

@@ -2,11 +2,10 @@
 
 use std::f64::consts::PI;
 
+use orrery_fields::Scalar;
+use orrery_fields::heat::{Conductivity, HeatProblem, Plate, reference};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, EdgeValues, Grid};
-
-use super::*;
-use crate::Scalar;
 
 /// Returns a grid of `n` x `n` nodes on the unit square.
 fn unit_square(n: usize) -> Grid {

@@ -1,14 +1,17 @@
 //! Several ranks give the bits of one, on the host and on devices.
 
-use orrery_cluster::threads;
+use orrery_cluster::Team;
 use orrery_device::testing::test_devices;
-use orrery_model::grid::{Boundaries, Boundary};
-
-use super::*;
-use crate::heat::cpu_tests::{
-    ALL_FIELDS, EDGE_PAIRS, UNIFORM, boundaries_of, field_combinations, problem_of,
+use orrery_fields::heat::{
+    Conductivity, FieldMeasures, FieldView, HeatDeviceSetup, HeatError, HeatField, HeatProblem, Plate,
+    PlateFields, follow, reference,
 };
-use crate::heat::{Conductivity, FieldView, HeatField, PlateFields};
+use orrery_fields::{FieldColumn, run_team};
+use orrery_model::Precision;
+use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
+use proptest::prelude::*;
+
+use crate::heat_cpu::{ALL_FIELDS, EDGE_PAIRS, UNIFORM, boundaries_of, field_combinations, problem_of};
 
 /// Runs `lead` with the field of the leader of `ranks` ranks, which starts with `column`.
 fn with_team<T: Send>(
@@ -18,14 +21,11 @@ fn with_team<T: Send>(
     setup: Option<&HeatDeviceSetup>,
     lead: impl Fn(HeatField) -> Result<T, HeatError> + Sync,
 ) -> Result<T, HeatError> {
-    let results = threads::run(ranks, |transport| {
-        let team = Team::new(transport);
-        match team.is_leader() {
-            true => lead(HeatField::restore_in_team(&team, problem, column.clone(), setup)?).map(Some),
-            false => follow(&team, problem, setup).map(|()| None),
-        }
-    })?;
-    Ok(results.into_iter().flatten().next().expect("the leader has a result"))
+    run_team(
+        ranks,
+        |team| lead(HeatField::restore_in_team(team, problem, column.clone(), setup)?),
+        |team| follow(team, problem, setup),
+    )
 }
 
 /// Everything that a view shows, in bits.
@@ -132,18 +132,15 @@ fn fields_continue_on_other_numbers_of_ranks() {
     let expected = advanced(&start, 1, 30);
     assert_eq!(advanced(&advanced(&advanced(&start, 3, 11), 4, 12), 1, 7), expected);
     // A field of one rank is divided.
-    let divided = threads::run(2, |transport| {
-        let team = Team::new(transport);
-        if !team.is_leader() {
-            return follow(&team, &problem, None).map(|()| None);
-        }
+    let lead = |team: &Team| {
         let mut field = HeatField::restore(&problem, start.clone(), None)?;
         field.advance(dt, 10)?;
-        let mut field = field.moved_to_team(&team, None)?;
+        let mut field = field.moved_to_team(team, None)?;
         field.advance(dt, 20)?;
-        field.now().column().map(Some)
-    });
-    assert_eq!(divided.unwrap()[0].as_ref(), Some(&expected));
+        field.now().column()
+    };
+    let divided = run_team(2, lead, |team| follow(team, &problem, None));
+    assert_eq!(divided.unwrap(), expected);
 }
 
 #[test]
@@ -168,14 +165,12 @@ fn bad_teams_are_refused() {
     let message = with_team(3, &problem, &column, None, |_| Ok(())).unwrap_err().to_string();
     assert_eq!(message, "the grid has 5 nodes along y, expected at least 6 for 3 ranks: 2 per rank");
     let device = &test_devices()[0];
-    let result = threads::run(2, |transport| {
-        let team = Team::new(transport);
-        if team.is_leader() {
-            let field = HeatField::restore_in_team(&team, &problem, column.clone(), None)?;
-            return field.now().measures().map(|_| ());
-        }
-        follow(&team, &problem, Some(&HeatDeviceSetup::new(device, &problem)))
-    });
+    let lead = |team: &Team| {
+        let field = HeatField::restore_in_team(team, &problem, column.clone(), None)?;
+        field.now().measures()
+    };
+    let setup = HeatDeviceSetup::new(device, &problem);
+    let result = run_team(2, lead, |team| follow(team, &problem, Some(&setup)));
     let message = result.unwrap_err().to_string();
     assert_eq!(message, "rank 1 computes on a device, expected the CPU, as on rank 0");
 }
@@ -191,4 +186,58 @@ fn values_that_are_not_finite_are_named() {
     };
     assert_eq!(message(3), message(1));
     assert!(message(1).starts_with("the temperature is NaN at node (5, 12)"), "{}", message(1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_division_into_slabs_gives_the_bits_of_the_reference(
+        (nx, ny) in (3_usize..70, 3_usize..40),
+        kinds in (0..EDGE_PAIRS, 0..EDGE_PAIRS),
+        count in 1_usize..12,
+        steps in 1_u64..40,
+    ) {
+        let grid = Grid { nx, ny, hx: 0.1, hy: 0.13 };
+        let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, kinds.0, kinds.1), ALL_FIELDS);
+        let dt = problem.max_stable_step();
+        let mut expected = initial.clone();
+        reference::advance(&Plate::new(&problem), dt, steps, &mut expected);
+        let found = with_team(count.min(ny / 2), &problem, &FieldColumn::Single(initial), None, |mut field| {
+            field.advance(dt, steps)?;
+            field.now().stored_column()
+        });
+        let FieldColumn::Single(found) = found.unwrap() else { panic!() };
+        let bits = |values: &[f32]| values.iter().map(|u| u.to_bits()).collect::<Vec<_>>();
+        assert!(bits(&found) == bits(&expected), "{grid:?} {kinds:?} {count} slabs");
+    }
+}
+
+/// On a periodic grid with two ranks, both neighbours of a rank are the same one. Borders of a
+/// field that is dropped before they are received must not reach the next field.
+#[test]
+fn borders_reach_the_neighbours_of_the_same_field() {
+    let grid = Grid { nx: 61, ny: 43, hx: 0.1, hy: 0.1 };
+    for device in test_devices() {
+        let (problem, initial) = problem_of::<f32>(grid, boundaries_of(&grid, 1, 4), UNIFORM);
+        let (dt, setup) = (problem.max_stable_step(), HeatDeviceSetup::new(&device, &problem));
+        let advanced = |team: &Team, initial: &[f32]| {
+            let column = FieldColumn::Single(initial.to_vec());
+            let mut field = HeatField::restore_in_team(team, &problem, column, Some(&setup))?;
+            field.advance(dt, 9)?;
+            Ok::<_, HeatError>(field)
+        };
+        let results = [1, 2, 3].map(|ranks| {
+            let lead = |team: &Team| {
+                drop(advanced(team, &vec![1.0; grid.len()])?);
+                advanced(team, &initial)?.now().column()
+            };
+            let follow_twice = |team: &Team| {
+                follow(team, &problem, Some(&setup))?;
+                follow(team, &problem, Some(&setup))
+            };
+            run_team(ranks, lead, follow_twice).unwrap()
+        });
+        assert!(results[1] == results[0] && results[2] == results[0]);
+    }
 }

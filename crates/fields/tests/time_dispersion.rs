@@ -5,10 +5,11 @@ use std::sync::{Mutex, Once, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use orrery_fields::wave::time_dispersion::bessel::{LANES, bessel_rows, order_count};
+use orrery_fields::wave::time_dispersion::prediction::extend;
+use orrery_fields::wave::{SourceSignal, TimeDispersion, corrected_traces};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::Wavelet;
-
-use super::{SourceSignal, TimeDispersion, corrected_traces};
 
 /// Returns u of u_tt = −w² u + f from rest with steps of length 1, as the scheme computes a mode.
 fn scheme(w: f64, count: usize, amplitude: impl Fn(u64) -> f64) -> Vec<f64> {
@@ -172,4 +173,52 @@ fn traces_are_corrected_while_all_workers_wait() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let expected = pool.install(|| corrected_traces(&traces));
     assert_eq!(corrected.get(), Some(&Ok(expected)));
+}
+
+/// Returns J_k(x) by the trapezoidal rule for its integral, which converges exponentially.
+fn integral(k: usize, x: f64) -> f64 {
+    let points = 4 * (k + x as usize + 50);
+    let value = |i: usize| {
+        let angle = 2.0 * PI * i as f64 / points as f64;
+        (k as f64 * angle - x * angle.sin()).cos()
+    };
+    (0..points).map(value).sum::<f64>() / points as f64
+}
+
+#[test]
+fn recurrence_gives_the_integral_of_bessel() {
+    for first in [0, 8, 64, 2000] {
+        let rows = bessel_rows(first);
+        assert_eq!(rows.len(), order_count(first + LANES - 1));
+        for n in (0..rows.len()).step_by(1 + rows.len() / 50) {
+            for lane in 0..LANES {
+                let expected = integral(2 * n, 2.0 * (first + lane) as f64);
+                // Rounding grows with the number of terms of the sum.
+                assert!((rows[n][lane] - expected).abs() < 1e-12, "{first} {n} {lane}");
+            }
+        }
+    }
+    // J_0(2) and J_2(4) of Abramowitz and Stegun, table 9.1.
+    let rows = bessel_rows(0);
+    assert!((rows[0][1] - 0.223_890_779_141_236).abs() < 1e-14);
+    assert!((rows[1][2] - 0.364_128_145_9).abs() < 1e-10);
+}
+
+#[test]
+fn oscillations_continue_and_zeros_stay_zero() {
+    let wave = |n: usize| (0.3 * n as f64).sin() + 0.5 * (0.11 * n as f64 + 1.0).cos();
+    let mut trace: Vec<f64> = (0..600).map(wave).collect();
+    extend(&mut trace, 60);
+    assert_eq!(trace.len(), 660);
+    // Burg's method has a bias for oscillations of a finite window.
+    let error = (600..660).map(|n| (trace[n] - wave(n)).abs()).fold(0.0, max_or_nan);
+    assert!(error < 0.02, "{error}");
+    for start in [Vec::new(), vec![0.0], vec![0.0; 100]] {
+        let mut trace = start.clone();
+        extend(&mut trace, 5);
+        assert_eq!(trace, vec![0.0; start.len() + 5]);
+    }
+    let mut trace = vec![f64::NAN; 9];
+    extend(&mut trace, 2);
+    assert_eq!(trace.len(), 11);
 }

@@ -1,15 +1,16 @@
 //! The CPU version gives the bits of the reference, for every strategy.
 
+use orrery_fields::Scalar;
+use orrery_fields::wave::cpu::WaveCpuStrategy;
+use orrery_fields::wave::{
+    HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState, reference,
+};
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
 use orrery_simd::InstructionSet;
 use proptest::prelude::*;
 
-use super::cpu::WaveCpuStrategy;
-use super::*;
-use crate::Scalar;
-
 /// Returns numbers between −1 and 1 without order, the same for the same `seed`.
-pub(super) fn scattered(n: usize, seed: u64) -> Vec<f64> {
+pub fn scattered(n: usize, seed: u64) -> Vec<f64> {
     (0..n as u64)
         .map(|k| (k ^ seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15))
         .map(|bits| (bits ^ bits >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11)
@@ -19,14 +20,14 @@ pub(super) fn scattered(n: usize, seed: u64) -> Vec<f64> {
 
 /// Returns the values, with the last quarter scaled to numbers around the limit of
 /// [`Scalar::zero_if_tiny`].
-pub(super) fn with_tiny_end<R: Scalar>(values: Vec<f64>) -> Vec<R> {
+pub fn with_tiny_end<R: Scalar>(values: Vec<f64>) -> Vec<R> {
     let first = values.len() / 4 * 3;
     let scale = |index: usize| if index < first { 1.0 } else { 2.0 * R::TINY.to_f64() };
     values.into_iter().enumerate().map(|(index, value)| R::from_f64(scale(index) * value)).collect()
 }
 
 /// Returns a condition of each kind.
-pub(super) fn condition(kind: usize) -> SideCondition {
+pub fn condition(kind: usize) -> SideCondition {
     match kind % 5 {
         0 => SideCondition::Free,
         1 => SideCondition::Rigid,
@@ -37,13 +38,13 @@ pub(super) fn condition(kind: usize) -> SideCondition {
 }
 
 /// Returns sides that differ, from the digits of `kinds`.
-pub(super) fn sides_of(kinds: usize) -> Sides {
+pub fn sides_of(kinds: usize) -> Sides {
     let kind = |power: u32| condition(kinds / 5_usize.pow(power));
     Sides { x_min: kind(0), x_max: kind(1), y_min: kind(2), y_max: kind(3), z_min: kind(4), z_max: kind(5) }
 }
 
 /// Returns a problem with sources and receivers near all sides, and a state without order.
-pub(super) fn problem_of<R: Scalar>(
+pub fn problem_of<R: Scalar>(
     grid: WaveGrid,
     sides: Sides,
     order: SpaceOrder,
@@ -77,7 +78,7 @@ fn bits<R: Scalar>(values: &[R]) -> Vec<u64> {
 }
 
 /// Requires the same bits in all parts of two states.
-pub(super) fn assert_same_bits<R: Scalar>(found: &WaveState<R>, expected: &WaveState<R>, text: &str) {
+pub fn assert_same_bits<R: Scalar>(found: &WaveState<R>, expected: &WaveState<R>, text: &str) {
     assert_eq!(found.step, expected.step);
     assert!(bits(&found.now) == bits(&expected.now), "{text}: u differs");
     assert!(bits(&found.previous) == bits(&expected.previous), "{text}: previous u differs");

@@ -134,7 +134,7 @@ fn values_that_are_not_finite_are_named_on_devices() -> Result<(), WaveError> {
         let dt = 0.8 * problem.max_stable_step();
         let field = WaveField::new(problem, dt, None)?;
         let mut columns = field.columns()?;
-        let orrery_fields::heat::FieldColumn::Single(values) = &mut columns[0].values else { panic!() };
+        let orrery_fields::FieldColumn::Single(values) = &mut columns[0].values else { panic!() };
         values[problem.grid().index([3, 2, 1])] = f32::NAN;
         let damaged = WaveField::restore(problem, dt, 0, columns)?;
         // NaN in the error is not equal to itself.

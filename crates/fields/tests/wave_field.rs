@@ -1,13 +1,15 @@
 //! Tests of the checks of a problem, and of the state with its operations.
 
+use orrery_fields::wave::cpu::WaveCpuStrategy;
+use orrery_fields::wave::{
+    GridPlane, HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveDeviceSetup, WaveField, WaveProblem,
+    WaveSource, WaveState,
+};
+use orrery_fields::{FieldColumn, NamedColumn};
 use orrery_model::Precision;
 use orrery_model::wave::{SideCondition, Sides, VelocityLayer, VelocityModel, WaveGrid, Wavelet};
 
-use super::cpu::WaveCpuStrategy;
-use super::cpu_tests::{scattered, sides_of};
-use super::host::{HostWave, StoredWave};
-use super::*;
-use crate::heat::FieldColumn;
+use crate::wave_cpu::{scattered, sides_of};
 
 const NODES: [usize; 3] = [31, 30, 29];
 
@@ -166,7 +168,7 @@ fn bad_columns_are_refused() {
     let problem = field_problem(Precision::Single);
     let dt = 0.5 * problem.max_stable_step();
     let columns = WaveField::new(&problem, dt, None).unwrap().columns().unwrap();
-    let message = |change: &dyn Fn(&mut Vec<WaveColumn>), step| {
+    let message = |change: &dyn Fn(&mut Vec<NamedColumn>), step| {
         let mut columns = columns.clone();
         change(&mut columns);
         WaveField::restore(&problem, dt, step, columns).unwrap_err().to_string()

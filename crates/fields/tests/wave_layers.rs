@@ -1,11 +1,11 @@
 //! Tests of absorbing layers: reflection, and stability over long times.
 
+use orrery_fields::wave::cpu::WaveCpuStrategy;
+use orrery_fields::wave::{HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveSource, WaveState};
 use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
 
-use super::cpu::WaveCpuStrategy;
-use super::reference_tests::{problem, trace_of};
-use super::*;
+use crate::wave_reference::{problem, trace_of};
 
 const STEPS: u64 = 700;
 

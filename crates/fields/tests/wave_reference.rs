@@ -2,12 +2,15 @@
 
 use std::f64::consts::PI;
 
+use orrery_fields::wave::cpu::WaveCpuStrategy;
+use orrery_fields::wave::{
+    HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveProblem, WaveSource, WaveState, reference,
+};
 use orrery_model::Precision;
 use orrery_model::analysis::max_or_nan;
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
 
-use super::cpu::WaveCpuStrategy;
-use super::*;
+use crate::wave_cpu::scattered;
 
 const FREE_RIGID: Sides = Sides {
     x_min: SideCondition::Free,
@@ -18,7 +21,7 @@ const FREE_RIGID: Sides = Sides {
     z_max: SideCondition::Rigid,
 };
 
-pub(super) fn problem(
+pub fn problem(
     grid: WaveGrid,
     sides: Sides,
     order: SpaceOrder,
@@ -134,7 +137,7 @@ fn largest_third_derivative(values: &[f64], dt: f64) -> f64 {
 }
 
 /// Returns the trace of a receiver, and the steps it has.
-pub(super) fn trace_of(problem: &WaveProblem, dt: f64, steps: u64) -> Vec<f64> {
+pub fn trace_of(problem: &WaveProblem, dt: f64, steps: u64) -> Vec<f64> {
     let medium = Medium::<f64>::new(problem, dt);
     let state = WaveState::at_rest(&medium);
     let mut host = HostWave::new(medium, &state, WaveCpuStrategy::resolve());
@@ -239,7 +242,7 @@ fn layers_reflect_and_transmit_with_the_known_coefficients() {
 #[test]
 fn source_and_receiver_can_be_exchanged() {
     let grid = WaveGrid::volume([24, 20, 22], [1.0, 0.9, 1.1]);
-    let velocity: Vec<f64> = cpu_tests::scattered(grid.len(), 5).iter().map(|c| 2.0 + c).collect();
+    let velocity: Vec<f64> = scattered(grid.len(), 5).iter().map(|c| 2.0 + c).collect();
     // Near a free surface and a rigid side, and on a rigid side.
     let points = [[1.3, 5.2, 20.4], [15.7, 17.1, 3.8], [10.0, 0.0, 10.3]];
     for (a, b) in [(0, 1), (1, 2), (0, 2)] {
@@ -259,9 +262,8 @@ fn source_and_receiver_can_be_exchanged() {
 
 #[test]
 fn energy_is_constant_without_absorption() {
-    let velocity = |grid: &WaveGrid| {
-        Velocity::Field(cpu_tests::scattered(grid.len(), 5).iter().map(|c| 2.0 + c).collect())
-    };
+    let velocity =
+        |grid: &WaveGrid| Velocity::Field(scattered(grid.len(), 5).iter().map(|c| 2.0 + c).collect());
     for (order, grid) in SpaceOrder::ALL.into_iter().zip([
         WaveGrid::plane([40, 31], [1.0, 0.8]),
         WaveGrid::volume([20, 18, 23], [1.0, 0.8, 1.1]),
@@ -270,7 +272,7 @@ fn energy_is_constant_without_absorption() {
     ]) {
         let problem = problem(grid, FREE_RIGID, order, velocity(&grid), [&[]], &[]);
         let medium = Medium::<f64>::new(&problem, 0.99 * problem.max_stable_step());
-        let mut now = cpu_tests::scattered(grid.len(), 2);
+        let mut now = scattered(grid.len(), 2);
         // Free surfaces are at zero.
         for (index, u) in now.iter_mut().enumerate() {
             let [i, _, k] = grid.node(index);

@@ -1,13 +1,17 @@
 //! Several ranks give the bits of one, on the host and on devices.
 
-use orrery_cluster::threads;
+use orrery_cluster::Team;
 use orrery_device::testing::{test_devices, test_devices_with_f64};
-use orrery_model::grid::{Boundaries, Boundary, Grid};
-use orrery_model::wave::{AbsorbingLayer, SideCondition, Wavelet};
+use orrery_fields::wave::{
+    GridPlane, SpaceOrder, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveMeasures, WaveProblem,
+    WaveSource, WaveView, follow,
+};
+use orrery_fields::{FieldColumn, NamedColumn, run_team};
+use orrery_model::Precision;
+use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
+use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid, Wavelet};
 
-use super::*;
-use crate::wave::cpu_tests::{scattered, sides_of};
-use crate::wave::{SpaceOrder, Velocity, WaveField, WaveSource, WaveView};
+use crate::wave_cpu::{scattered, sides_of};
 
 /// Returns a problem with sources and receivers at many distances from every border of slabs.
 fn problem_of(grid: WaveGrid, sides: Sides, order: SpaceOrder, precision: Precision) -> WaveProblem {
@@ -31,7 +35,7 @@ fn problem_of(grid: WaveGrid, sides: Sides, order: SpaceOrder, precision: Precis
 }
 
 /// Returns a state without order: the columns of a field at rest with other values of u.
-fn start_of(problem: &WaveProblem, dt: f64) -> Vec<WaveColumn> {
+fn start_of(problem: &WaveProblem, dt: f64) -> Vec<NamedColumn> {
     let mut columns = WaveField::new(problem, dt, None).unwrap().columns().unwrap();
     for (seed, column) in (2..).zip(&mut columns).take(2) {
         let values = scattered(problem.grid().len(), seed);
@@ -44,7 +48,7 @@ fn start_of(problem: &WaveProblem, dt: f64) -> Vec<WaveColumn> {
 }
 
 /// A stored state: the number of steps and the columns.
-type Stored = (u64, Vec<WaveColumn>);
+type Stored = (u64, Vec<NamedColumn>);
 
 /// Runs `lead` with the field of the leader of `ranks` ranks, which starts with `stored`.
 fn with_team<T: Send>(
@@ -55,16 +59,12 @@ fn with_team<T: Send>(
     setup: Option<&WaveDeviceSetup>,
     lead: impl Fn(WaveField) -> Result<T, WaveError> + Sync,
 ) -> Result<T, WaveError> {
-    let results = threads::run(ranks, |transport| {
-        let team = Team::new(transport);
-        if !team.is_leader() {
-            return follow(&team, problem, setup).map(|()| None);
-        }
+    let restore = |team: &Team| {
         let field = WaveField::restore(problem, dt, *step, columns.clone())?;
         let device = setup.map(|setup| (&setup.device, Some(setup.strategy)));
-        lead(field.moved_to_team(&team, device)?).map(Some)
-    })?;
-    Ok(results.into_iter().flatten().next().expect("the leader has a result"))
+        lead(field.moved_to_team(team, device)?)
+    };
+    run_team(ranks, restore, |team| follow(team, problem, setup))
 }
 
 fn to_bits(column: &FieldColumn) -> Vec<u64> {
@@ -218,18 +218,14 @@ fn fields_continue_on_other_numbers_of_ranks() {
     assert_eq!(advanced(&advanced(&advanced(&start, 3, 5), 4, 3), 2, 4), expected);
     // The same from rest, without a stored state.
     let at_rest = |ranks| {
-        let results = threads::run(ranks, |transport| {
-            let team = Team::new(transport);
-            if !team.is_leader() {
-                return follow(&team, &problem, None).map(|()| None);
-            }
-            let mut field = WaveField::new_in_team(&team, &problem, dt, None)?;
+        let lead = |team: &Team| {
+            let mut field = WaveField::new_in_team(team, &problem, dt, None)?;
             field.advance(dt, 9)?;
-            Ok::<_, WaveError>(Some((field.columns()?, field.seismograms()?)))
-        });
-        results.unwrap().swap_remove(0)
+            Ok::<_, WaveError>((field.columns()?, field.seismograms()?))
+        };
+        run_team(ranks, lead, |team| follow(team, &problem, None)).unwrap()
     };
-    assert!(at_rest(1).is_some_and(|(_, traces)| traces.iter().flatten().any(|u| *u != 0.0)));
+    assert!(at_rest(1).1.iter().flatten().any(|u| *u != 0.0));
     assert!(at_rest(3) == at_rest(1));
 }
 
@@ -249,16 +245,10 @@ fn bad_teams_are_refused() {
     assert_eq!((largest(1), largest(2)), (Ok(grid.nodes), Ok([20, 18, 32])));
     assert_eq!(largest(5).unwrap_err().to_string(), message);
     let device = &test_devices()[0];
-    let result = threads::run(2, |transport| {
-        let team = Team::new(transport);
-        match team.is_leader() {
-            true => {
-                let setup = WaveDeviceSetup::new(device, &problem);
-                WaveField::new_in_team(&team, &problem, dt, Some(&setup))?.now().measures().map(|_| ())
-            }
-            false => follow(&team, &problem, None),
-        }
-    });
+    let setup = WaveDeviceSetup::new(device, &problem);
+    let lead =
+        |team: &Team| WaveField::new_in_team(team, &problem, dt, Some(&setup))?.now().measures().map(drop);
+    let result = run_team(2, lead, |team| follow(team, &problem, None));
     let message = result.unwrap_err().to_string();
     assert_eq!(message, "rank 1 computes on the CPU, expected a device, as on rank 0");
 }

@@ -2,7 +2,7 @@
 //! field after each step, as in the course.
 
 use orrery_device::DeviceError;
-use orrery_fields::heat::cpu::CpuStrategy;
+use orrery_fields::heat::cpu::HeatCpuStrategy;
 use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::heat::{Plate, reference};
 use orrery_measure::MeasureError;
@@ -56,7 +56,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     });
     let problem = bench_problem(side, Precision::Single, false);
     let (plate, dt) = (Plate::<f32>::new(&problem), problem.max_stable_step());
-    let strategy = CpuStrategy { steps_per_pass: 1, ..CpuStrategy::resolve(&plate) };
+    let strategy = HeatCpuStrategy { steps_per_pass: 1, ..HeatCpuStrategy::resolve(&plate) };
     (request.progress)("CPU, all cores, SIMD");
     let times = time_passes(&plate, dt, strategy, Some(CPU_REPEATS));
     ladder.add_rung(RungResult {

@@ -1,6 +1,7 @@
 //! A plate from the columns of a checkpoint.
 
-use orrery_fields::heat::{FieldColumn, HeatField};
+use orrery_fields::FieldColumn;
+use orrery_fields::heat::HeatField;
 use orrery_formats::{Fault, IoError};
 use orrery_model::{Precision, format_count};
 

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use orrery_cluster::Team;
 use orrery_device::Device;
-use orrery_fields::heat::{FieldColumn, FieldView, HeatError, HeatField, HeatProblem, PlateFields};
-use orrery_fields::pixel_mean_bytes;
+use orrery_fields::FieldColumn;
+use orrery_fields::heat::{FieldView, HeatError, HeatField, HeatProblem, PlateFields};
+use orrery_fields::pixels::pixel_mean_bytes;
 use orrery_formats::{Block, FieldFrame, FieldLabels, FieldValues, write_field_npy, write_labelled_vti};
 use orrery_model::Units;
 use orrery_model::grid::{Boundary, Edge, Grid, PixelMeans, PixelWeights};
@@ -476,9 +477,7 @@ impl From<HeatError> for SystemError {
     fn from(error: HeatError) -> Self {
         match error {
             HeatError::Device(error) => Self::Device(error),
-            error @ (HeatError::Cluster(_)
-            | HeatError::MixedRanks { .. }
-            | HeatError::TooManyRanks { .. }) => Self::Ranks { message: error.to_string() },
+            HeatError::Team(error) => Self::Ranks { message: error.to_string() },
             // The case is checked when a run starts, so all others are values that are not finite.
             other => Self::NotFinite { at: None, found: other.to_string() },
         }

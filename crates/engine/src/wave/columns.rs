@@ -1,7 +1,7 @@
 //! Waves from the columns of a checkpoint.
 
-use orrery_fields::heat::FieldColumn;
-use orrery_fields::wave::{WaveColumn, WaveField};
+use orrery_fields::wave::WaveField;
+use orrery_fields::{FieldColumn, NamedColumn};
 use orrery_formats::{Fault, IoError};
 use orrery_model::Precision;
 
@@ -48,7 +48,7 @@ impl WaveSystem {
                 Precision::Single => FieldColumn::Single(columns.take_singles(name)?),
                 _ => FieldColumn::Double(columns.take_reals(name)?),
             };
-            taken.push(WaveColumn { name: name.to_owned(), values });
+            taken.push(NamedColumn { name: name.to_owned(), values });
         }
         let files = InputFiles::new(limits);
         let problem = build_problem(case, wave, &files)?;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use orrery_device::Device;
-use orrery_fields::pixel_mean_bytes;
+use orrery_fields::pixels::pixel_mean_bytes;
 use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{
     TimeDispersion, Velocity, WaveDeviceSetup, WaveError, WaveField, WaveProblem, WaveSource,

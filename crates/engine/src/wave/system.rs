@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orrery_cluster::Team;
 use orrery_device::Device;
-use orrery_fields::heat::FieldColumn;
+use orrery_fields::FieldColumn;
 use orrery_fields::wave::device::WaveShape;
 use orrery_fields::wave::{GridPlane, WaveError, WaveField, WaveProblem, WaveView};
 use orrery_formats::{
@@ -366,9 +366,7 @@ impl From<WaveError> for SystemError {
     fn from(error: WaveError) -> Self {
         match error {
             WaveError::Device(error) => Self::Device(error),
-            error @ (WaveError::Cluster(_)
-            | WaveError::MixedRanks { .. }
-            | WaveError::TooManyRanks { .. }) => Self::Ranks { message: error.to_string() },
+            WaveError::Team(error) => Self::Ranks { message: error.to_string() },
             // The case is checked when a run starts, so all others are values that are not finite.
             other => Self::NotFinite { at: None, found: other.to_string() },
         }

@@ -18,10 +18,10 @@ use crate::Scalar;
 /// How the CPU computes steps. It is plain data, so that benchmarks and tests can enumerate
 /// strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CpuStrategy {
+pub struct HeatCpuStrategy {
     /// SIMD instruction set.
     pub instruction_set: InstructionSet,
-    /// Steps per pass over the memory, from 1 to [`CpuStrategy::MAX_STEPS_PER_PASS`].
+    /// Steps per pass over the memory, from 1 to [`HeatCpuStrategy::MAX_STEPS_PER_PASS`].
     pub steps_per_pass: usize,
     /// Columns of a tile. Rounded up to a multiple of 16, and to at least 32.
     pub tile_width: usize,
@@ -30,7 +30,7 @@ pub struct CpuStrategy {
     pub is_streaming: bool,
 }
 
-impl CpuStrategy {
+impl HeatCpuStrategy {
     /// Most steps per pass.
     pub const MAX_STEPS_PER_PASS: usize = MAX_STEPS_PER_PASS;
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::capacity::HEAT_CAPACITIES;
 use super::problem::CONDUCTIVITIES;
-use crate::team::place;
+use crate::TeamError;
 
 /// Reason why a heat problem cannot be set up or advanced.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -108,41 +108,25 @@ pub enum HeatError {
         /// Largest stable step.
         max: f64,
     },
-    /// The grid has too few rows for so many ranks.
-    #[error(
-        "the grid has {found} nodes along y, expected at least {needed} for {ranks} ranks: {fewest} per rank"
-    )]
-    TooManyRanks {
-        /// Number of ranks.
-        ranks: usize,
-        /// Nodes along y.
-        found: usize,
-        /// Nodes that so many ranks need.
-        needed: usize,
-        /// Fewest rows per rank.
-        fewest: usize,
-    },
-    /// Some ranks compute on the CPU and others on devices.
-    #[error("rank {rank} computes on {}, expected {}, as on rank 0", place(*is_on_device), place(!*is_on_device))]
-    MixedRanks {
-        /// The rank.
-        rank: usize,
-        /// Whether it computes on a device.
-        is_on_device: bool,
-    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// Another rank failed, or the connection to it.
+    /// The ranks cannot compute the field together.
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Team(#[from] TeamError),
+}
+
+impl From<ClusterError> for HeatError {
+    fn from(error: ClusterError) -> Self {
+        Self::Team(error.into())
+    }
 }
 
 impl From<LinkError> for HeatError {
     fn from(error: LinkError) -> Self {
         match error {
             LinkError::Device(error) => Self::Device(error),
-            LinkError::Cluster(error) => Self::Cluster(error),
+            LinkError::Cluster(error) => error.into(),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The state of a heat problem, on the host or on a device.
 
-use std::fmt::Debug;
-
 use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_model::Precision;
@@ -9,21 +7,15 @@ use orrery_model::grid::{Boundaries, Grid, PixelMeans, PixelWeights};
 use rayon::prelude::*;
 
 use super::base::base_temperature;
-use super::cpu::CpuStrategy;
-use super::device::{DeviceHeat, FieldMeasures, HeatDeviceStrategy, StoredField};
-use super::host::HostHeat;
-use super::team::{TeamHeat, divided_rows};
-use super::{Conductivity, HeatError, HeatProblem, Plate, PlateFields};
-use crate::Scalar;
+use super::cpu::HeatCpuStrategy;
+use super::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
+use super::team::{HeatCommand, HeatPhysics, TeamHeat, divided_rows};
+use super::{Conductivity, FieldMeasures, HeatError, HeatProblem, HostHeat, Plate, PlateFields};
+use crate::team::LedField;
+use crate::{DeviceSetup, FieldColumn, Scalar};
 
 /// A device, and the strategy that computes steps on it.
-#[derive(Clone, Debug)]
-pub struct HeatDeviceSetup {
-    /// The device.
-    pub device: Device,
-    /// Launch parameters. They do not affect results.
-    pub strategy: HeatDeviceStrategy,
-}
+pub type HeatDeviceSetup = DeviceSetup<HeatDeviceStrategy>;
 
 impl HeatDeviceSetup {
     /// Returns the default strategy for a problem.
@@ -32,38 +24,6 @@ impl HeatDeviceSetup {
         let strategy =
             HeatDeviceStrategy::default_for(device, problem.grid().len(), problem.precision(), is_variable);
         Self { device: device.clone(), strategy }
-    }
-}
-
-/// Values of all nodes in the precision of the state, as checkpoints store them.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FieldColumn {
-    /// f32.
-    Single(Vec<f32>),
-    /// f64.
-    Double(Vec<f64>),
-}
-
-impl FieldColumn {
-    /// Returns the precision.
-    pub fn precision(&self) -> Precision {
-        match self {
-            Self::Single(_) => Precision::Single,
-            Self::Double(_) => Precision::Double,
-        }
-    }
-
-    /// Returns the number of values.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Single(values) => values.len(),
-            Self::Double(values) => values.len(),
-        }
-    }
-
-    /// Returns true if there are no values.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -107,7 +67,9 @@ pub struct HeatField {
     total_heat_capacity: f64,
     /// Temperature to which the stored values are differences.
     base: f64,
-    state: Box<dyn HeatState>,
+    /// Whether the conductivity differs between nodes.
+    is_variable: bool,
+    state: Box<dyn LedField<HeatPhysics>>,
 }
 
 impl HeatField {
@@ -134,8 +96,8 @@ impl HeatField {
         problem.check_initial(initial)?;
         let base = base_temperature(problem, initial);
         let column = match problem.precision() {
-            Precision::Single => FieldColumn::Single(rounded(problem, initial, base)),
-            _ => FieldColumn::Double(rounded(problem, initial, base)),
+            Precision::Single => f32::into_column(rounded(problem, initial, base)),
+            _ => f64::into_column(rounded(problem, initial, base)),
         };
         Ok(Self::restore_in_team(team, problem, column, setup)?.with_base(base))
     }
@@ -163,17 +125,9 @@ impl HeatField {
         setup: Option<&HeatDeviceSetup>,
     ) -> Result<Self, HeatError> {
         problem.check_len("stored state", column.len())?;
-        let device = setup.map(|setup| (&setup.device, Some(setup.strategy)));
-        let state: Box<dyn HeatState> = match (column, problem.precision()) {
-            (FieldColumn::Single(values), Precision::Single) => {
-                Box::new(TeamHeat::start(team, Plate::<f32>::new(problem), values, device)?)
-            }
-            (FieldColumn::Double(values), Precision::Double) => {
-                Box::new(TeamHeat::start(team, Plate::<f64>::new(problem), values, device)?)
-            }
-            (column, expected) => {
-                return Err(HeatError::StoredPrecision { found: column.precision(), expected });
-            }
+        let state = match problem.precision() {
+            Precision::Single => restored::<f32>(team, problem, column, setup)?,
+            _ => restored::<f64>(team, problem, column, setup)?,
         };
         Ok(Self {
             grid: *problem.grid(),
@@ -182,6 +136,7 @@ impl HeatField {
             max_stable_step: problem.max_stable_step(),
             total_heat_capacity: problem.total_heat_capacity(),
             base: 0.0,
+            is_variable: problem.fields().conductivity,
             state,
         })
     }
@@ -201,7 +156,7 @@ impl HeatField {
     /// Computes `steps` steps of length `dt`. On a device the call does not wait for them.
     pub fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError> {
         self.check_step(dt)?;
-        self.state.advance(dt, steps)
+        self.state.run(HeatCommand::Advance { dt, steps }).map(drop)
     }
 
     /// Returns the current state.
@@ -214,7 +169,7 @@ impl HeatField {
     /// The result uses the memory that the next step overwrites.
     pub fn ahead(&mut self, dt: f64) -> Result<FieldView<'_>, HeatError> {
         self.check_step(dt)?;
-        self.state.step_ahead(dt)?;
+        self.state.run(HeatCommand::StepAhead { dt })?;
         Ok(self.last_ahead())
     }
 
@@ -259,14 +214,14 @@ impl HeatField {
     /// its ghost rows, for [`HeatField::needed_bytes`]. Fails if there are too many ranks.
     pub fn largest_slab(grid: &Grid, ranks: usize) -> Result<Grid, HeatError> {
         let slabs = divided_rows(grid.ny, ranks)?;
-        let ghosts = if ranks > 1 { 2 * CpuStrategy::MAX_STEPS_PER_PASS } else { 0 };
+        let ghosts = if ranks > 1 { 2 * HeatCpuStrategy::MAX_STEPS_PER_PASS } else { 0 };
         let rows = slabs.iter().map(|slab| slab.len()).max().unwrap_or(0);
         Ok(Grid { ny: rows + ghosts, ..*grid })
     }
 
     /// Returns true if the conductivity differs between nodes.
     pub fn is_variable(&self) -> bool {
-        self.state.is_variable()
+        self.is_variable
     }
 
     /// Returns the temperature to which the stored values are differences. It is 0 in double
@@ -297,17 +252,17 @@ impl HeatField {
 
     /// Returns the device of the field, `None` on the host.
     pub fn device(&self) -> Option<&Device> {
-        self.state.device()
+        self.state.description().device.as_ref()
     }
 
     /// Returns the name of the strategy for reports, for example "AVX-512, 16 steps per pass".
     pub fn strategy_name(&self) -> String {
-        self.state.strategy_name()
+        self.state.description().strategy_name.clone()
     }
 
     /// Returns the number of steps that one pass over the memory takes.
     pub fn steps_per_pass(&self) -> u64 {
-        self.state.steps_per_pass()
+        self.state.description().steps_per_pass
     }
 
     fn check_step(&self, dt: f64) -> Result<(), HeatError> {
@@ -326,7 +281,7 @@ impl FieldView<'_> {
     /// Returns minimum, maximum and heat content, in one pass over the field.
     pub fn measures(&self) -> Result<FieldMeasures, HeatError> {
         let HeatField { state, base, total_heat_capacity, .. } = self.field;
-        let stored = state.measures(self.stored)?;
+        let stored = state.run(HeatCommand::Measures { field: self.stored })?.measures();
         if *base == 0.0 {
             return Ok(stored);
         }
@@ -347,12 +302,13 @@ impl FieldView<'_> {
     /// Returns the heat per time that flows into the plate through each edge, in the order of
     /// [`Edge::ALL`](orrery_model::grid::Edge::ALL).
     pub fn edge_fluxes(&self) -> Result<[f64; 4], HeatError> {
-        self.field.state.edge_fluxes(self.stored)
+        let fluxes = self.field.state.run(HeatCommand::EdgeFluxes { field: self.stored })?.numbers();
+        Ok(std::array::from_fn(|edge| fluxes[edge]))
     }
 
     /// Returns the differences of all nodes from [`HeatField::base`], as they are stored.
     pub fn stored_column(&self) -> Result<FieldColumn, HeatError> {
-        self.field.state.column(self.stored)
+        Ok(self.field.state.run(HeatCommand::Values { field: self.stored })?.column())
     }
 
     /// Returns the temperatures of all nodes, rounded to their precision.
@@ -370,8 +326,8 @@ impl FieldView<'_> {
     /// Returns the means over the pixels of a picture of the plate, and the range of the values.
     /// From a device only the means are copied.
     pub fn pixel_means(&self, weights: &PixelWeights) -> Result<PixelMeans, HeatError> {
-        let PixelMeans { mut means, mut min, mut max } =
-            self.field.state.pixel_means(self.stored, weights)?;
+        let command = HeatCommand::PixelMeans { field: self.stored, division: weights.division() };
+        let PixelMeans { mut means, mut min, mut max } = self.field.state.run(command)?.means();
         let base = self.field.base;
         if base != 0.0 {
             means.iter_mut().chain([&mut min, &mut max]).for_each(|value| *value += base);
@@ -383,40 +339,38 @@ impl FieldView<'_> {
     pub fn values(&self) -> Result<Vec<f64>, HeatError> {
         let base = self.field.base;
         Ok(match self.stored_column()? {
-            FieldColumn::Single(values) if base == 0.0 => values.into_par_iter().map(f64::from).collect(),
-            FieldColumn::Single(values) => {
+            FieldColumn::Single(values) if base != 0.0 => {
                 values.into_par_iter().map(|value| base + f64::from(value)).collect()
             }
-            FieldColumn::Double(values) => values,
+            other => other.into_f64(),
         })
     }
 
     /// Fails if a value is NaN or infinite. The error names the first such node.
     pub fn check_finite(&self) -> Result<(), HeatError> {
         let (min, max) = self.range()?;
-        if min.is_finite() && max.is_finite() { Ok(()) } else { self.field.state.check_finite(self.stored) }
+        if min.is_finite() && max.is_finite() {
+            return Ok(());
+        }
+        let HeatField { grid, precision, .. } = self.field;
+        match self.stored_column()?.first_not_finite() {
+            Some((index, value)) => Err(HeatError::not_finite("temperature", grid, index, value, *precision)),
+            None => Ok(()),
+        }
     }
 }
 
-/// Operations of a field of f32 or f64.
-pub(super) trait HeatState: Debug + Send + Sync {
-    fn advance(&mut self, dt: f64, steps: u64) -> Result<(), HeatError>;
-    fn step_ahead(&mut self, dt: f64) -> Result<(), HeatError>;
-    fn wait(&self) -> Result<(), HeatError>;
-    fn measures(&self, field: StoredField) -> Result<FieldMeasures, HeatError>;
-    fn edge_fluxes(&self, field: StoredField) -> Result<[f64; 4], HeatError>;
-    fn column(&self, field: StoredField) -> Result<FieldColumn, HeatError>;
-    fn pixel_means(&self, field: StoredField, weights: &PixelWeights) -> Result<PixelMeans, HeatError>;
-    fn check_finite(&self, field: StoredField) -> Result<(), HeatError>;
-    fn device(&self) -> Option<&Device>;
-    fn strategy_name(&self) -> String;
-    fn steps_per_pass(&self) -> u64;
-    fn is_variable(&self) -> bool;
-    fn moved_to(
-        self: Box<Self>,
-        team: &Team,
-        device: Option<(&Device, Option<HeatDeviceStrategy>)>,
-    ) -> Result<Box<dyn HeatState>, HeatError>;
+/// Returns a field with stored values on all ranks of a team.
+fn restored<R: Scalar>(
+    team: &Team,
+    problem: &HeatProblem,
+    column: FieldColumn,
+    setup: Option<&HeatDeviceSetup>,
+) -> Result<Box<dyn LedField<HeatPhysics>>, HeatError> {
+    let values = R::from_column(column)
+        .map_err(|found| HeatError::StoredPrecision { found, expected: R::PRECISION })?;
+    let device = setup.map(|setup| (&setup.device, Some(setup.strategy)));
+    Ok(Box::new(TeamHeat::<R>::start(team, Plate::new(problem), values, device)?))
 }
 
 /// Rounds the differences of an initial state from `base`, and sets the values of fixed nodes.

@@ -8,22 +8,21 @@
 use std::ops::Range;
 
 use orrery_cluster::ClusterError;
-use orrery_model::grid::Grid;
 use orrery_simd::AlignedVec;
 use rayon::prelude::*;
 
-use super::cpu::CpuStrategy;
-use super::device::{FieldMeasures, StoredField};
-use super::{HeatError, Plate, PlateFields, Rows, StepCoefficients};
+use super::cpu::HeatCpuStrategy;
+use super::device::StoredField;
+use super::measures::{FieldMeasures, measures_of_row};
+use super::{Plate, PlateFields, Rows, StepCoefficients};
 use crate::Scalar;
-use crate::search::first_rejected;
-use crate::team::Neighbours;
+use crate::team::{Neighbours, SlabParts};
 
 /// State of a plate in host memory: two fields, and those that the problem has.
 #[derive(Debug)]
 pub struct HostHeat<R> {
     plate: Plate<R>,
-    strategy: CpuStrategy,
+    strategy: HeatCpuStrategy,
     /// Rows that are updated here.
     owned: Range<usize>,
     /// Rows that are stored. Those below 0 or above the last row belong to a periodic plate.
@@ -42,7 +41,7 @@ const MIN_POLLED_ROWS_PER_STEP: usize = 32;
 
 impl<R: Scalar> HostHeat<R> {
     /// Copies a state, which has one value per node, including the values of fixed nodes.
-    pub fn new(plate: Plate<R>, initial: &[R], strategy: CpuStrategy) -> Self {
+    pub fn new(plate: Plate<R>, initial: &[R], strategy: HeatCpuStrategy) -> Self {
         let owned = 0..plate.grid.ny;
         let stored = 0..owned.len() as isize;
         Self::with_rows(plate, initial, strategy, owned, stored)
@@ -53,7 +52,7 @@ impl<R: Scalar> HostHeat<R> {
     pub(super) fn of_rows(
         plate: Plate<R>,
         initial: &[R],
-        strategy: CpuStrategy,
+        strategy: HeatCpuStrategy,
         owned: Range<usize>,
         neighbours: &Neighbours,
     ) -> Self {
@@ -65,7 +64,7 @@ impl<R: Scalar> HostHeat<R> {
     fn with_rows(
         plate: Plate<R>,
         initial: &[R],
-        strategy: CpuStrategy,
+        strategy: HeatCpuStrategy,
         owned: Range<usize>,
         stored: Range<isize>,
     ) -> Self {
@@ -95,7 +94,7 @@ impl<R: Scalar> HostHeat<R> {
     }
 
     /// Returns the strategy.
-    pub fn strategy(&self) -> &CpuStrategy {
+    pub fn strategy(&self) -> &HeatCpuStrategy {
         &self.strategy
     }
 
@@ -165,8 +164,9 @@ impl<R: Scalar> HostHeat<R> {
             }
         };
         let nx = plate.grid.nx;
-        let RowParts { ghosts, borders: [low_next, high_next], interior: mut rest } =
-            split_rows(next, nx, ghosts, &interior, owned.len());
+        let starts = row_starts(nx, ghosts, &interior, owned.len(), next.len());
+        let SlabParts { ghosts, borders: [low_next, high_next], interior: mut rest } =
+            SlabParts::split(next, starts);
         update(low, low_next);
         update(high, high_next);
         let parts = match neighbours.needs_polls() {
@@ -191,9 +191,8 @@ impl<R: Scalar> HostHeat<R> {
     pub(super) fn exchange_ghosts(&mut self, neighbours: &Neighbours) -> Result<(), ClusterError> {
         let [_, interior, _] = neighbours.split(self.owned.len(), self.strategy.steps_per_pass);
         let ghosts = (self.owned.start as isize - self.stored.start) as usize;
-        let RowParts { ghosts, borders: [low, high], .. } =
-            split_rows(&mut self.state, self.plate.grid.nx, ghosts, &interior, self.owned.len());
-        neighbours.exchange([low, high], ghosts, |_| Ok(()))
+        let starts = row_starts(self.plate.grid.nx, ghosts, &interior, self.owned.len(), self.state.len());
+        SlabParts::split(&mut self.state, starts).exchange_ghosts(neighbours)
     }
 
     /// Returns the positions of the values of the rows that are updated here.
@@ -212,7 +211,8 @@ impl<R: Scalar> HostHeat<R> {
 
     /// Returns minimum, maximum and heat content. The sum has a fixed order.
     pub fn measures(&self, field: StoredField) -> FieldMeasures {
-        self.added_measures(FieldMeasures::NONE, &self.row_measures(field)).scaled(&self.plate)
+        let rows = self.row_measures(field);
+        FieldMeasures::NONE.with_rows(&self.plate, self.owned.start, &rows).scaled(&self.plate)
     }
 
     /// Returns the measures of each row. Their heat content is without its factor.
@@ -232,93 +232,21 @@ impl<R: Scalar> HostHeat<R> {
         }
     }
 
-    /// Adds the measures of the rows to those of earlier rows.
-    pub(super) fn added_measures(&self, earlier: FieldMeasures, rows: &[FieldMeasures]) -> FieldMeasures {
-        let (grid, boundaries) = (&self.plate.grid, &self.plate.boundaries);
-        let mut all = earlier;
-        for (j, row) in self.owned.clone().zip(rows) {
-            let is_edge = !boundaries.is_periodic_in_y() && (j == 0 || j == grid.ny - 1);
-            all.min = propagate_nan(all.min, row.min, f64::min);
-            all.max = propagate_nan(all.max, row.max, f64::max);
-            all.heat_content += if is_edge { 0.5 } else { 1.0 } * row.heat_content;
-        }
-        all
+    /// Returns columns 0, 1, nx - 2 and nx - 1, each with one value per row.
+    pub(super) fn outer_columns(&self, field: StoredField) -> Vec<R> {
+        let (nx, values) = (self.plate.grid.nx, self.values(field));
+        let column = |i: usize| values.iter().skip(i).step_by(nx).copied();
+        [0, 1, nx - 2, nx - 1].into_iter().flat_map(column).collect()
     }
-}
-
-/// Parts of a field: ghost rows below and above, the borders of the neighbours, and the interior.
-struct RowParts<'a, R> {
-    ghosts: [&'a mut [R]; 2],
-    borders: [&'a mut [R]; 2],
-    interior: &'a mut [R],
-}
-
-/// Splits a field with `ghosts` ghost rows before `rows` rows.
-fn split_rows<'a, R>(
-    field: &'a mut [R],
-    nx: usize,
-    ghosts: usize,
-    interior: &Range<usize>,
-    rows: usize,
-) -> RowParts<'a, R> {
-    let (below, rest) = field.split_at_mut(ghosts * nx);
-    let (low, rest) = rest.split_at_mut(interior.start * nx);
-    let (middle, rest) = rest.split_at_mut(interior.len() * nx);
-    let (high, above) = rest.split_at_mut((rows - interior.end) * nx);
-    RowParts { ghosts: [below, above], borders: [low, high], interior: middle }
 }
 
 /// Upper bound of the memory of a thread: rows of 17 levels, and of conductivities, heat capacities
 /// and sources.
 const WORKSPACE_BYTES: u64 = 1 << 20;
 
-/// Partial results per row: two registers of eight f64.
-const PARTIAL_RESULTS: usize = 16;
-
-/// Returns minimum, maximum and the sum of `heat(i, u)` w_x of a row.
-fn measures_of_row<R: Scalar>(row: &[R], is_periodic: bool, heat: impl Fn(usize, R) -> f64) -> FieldMeasures {
-    let (mut sums, mut min, mut max) =
-        ([0.0; PARTIAL_RESULTS], [row[0]; PARTIAL_RESULTS], [row[0]; PARTIAL_RESULTS]);
-    let chunks = row.chunks_exact(PARTIAL_RESULTS);
-    let rest = chunks.remainder();
-    for (number, chunk) in chunks.enumerate() {
-        for k in 0..PARTIAL_RESULTS {
-            sums[k] += heat(number * PARTIAL_RESULTS + k, chunk[k]);
-            min[k] = if chunk[k] < min[k] { chunk[k] } else { min[k] };
-            max[k] = if chunk[k] > max[k] { chunk[k] } else { max[k] };
-        }
-    }
-    let rest_heat = (row.len() - rest.len()..).zip(rest).map(|(i, u)| heat(i, *u));
-    let mut sum = sums.iter().sum::<f64>() + rest_heat.sum::<f64>();
-    if sum.is_nan() {
-        // Comparisons with NaN are false, so the loop above may have missed it.
-        return FieldMeasures { min: f64::NAN, max: f64::NAN, heat_content: f64::NAN };
-    }
-    if !is_periodic {
-        let last = row.len() - 1;
-        sum -= 0.5 * (heat(0, row[0]) + heat(last, row[last]));
-    }
-    let smaller = |a: f64, b: &R| a.min(b.to_f64());
-    let larger = |a: f64, b: &R| a.max(b.to_f64());
-    FieldMeasures {
-        min: min.iter().chain(rest).fold(f64::INFINITY, smaller),
-        max: max.iter().chain(rest).fold(f64::NEG_INFINITY, larger),
-        heat_content: sum,
-    }
-}
-
-/// Combines two numbers, and returns NaN if one is NaN.
-fn propagate_nan(a: f64, b: f64, combine: fn(f64, f64) -> f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { combine(a, b) }
-}
-
-/// Returns the error for the first value that is not finite.
-pub(super) fn check_finite<R: Scalar>(grid: &Grid, values: &[R]) -> Result<(), HeatError> {
-    match first_rejected(values, |u| u.to_f64().is_finite()) {
-        Some(index) => {
-            let value = values[index].to_f64();
-            Err(HeatError::not_finite("temperature", grid, index, value, R::PRECISION))
-        }
-        None => Ok(()),
-    }
+/// Returns the positions at which the parts of a field start, for [`SlabParts::split`]. There are
+/// `ghosts` ghost rows before `rows` rows.
+fn row_starts(nx: usize, ghosts: usize, interior: &Range<usize>, rows: usize, len: usize) -> [usize; 6] {
+    let row = |row: usize| (ghosts + row) * nx;
+    [0, row(0), row(interior.start), row(interior.end), row(rows), len]
 }

@@ -55,6 +55,7 @@ mod error;
 mod field;
 mod host;
 mod kernels;
+mod measures;
 mod plate;
 mod problem;
 pub mod reference;
@@ -63,21 +64,12 @@ mod team;
 mod tile;
 
 pub use capacity::{HEAT_CAPACITIES, HeatCapacity};
-pub use device::FieldMeasures;
 pub use edge_flux::EdgeStrips;
 pub use error::HeatError;
-pub use field::{FieldColumn, FieldView, HeatDeviceSetup, HeatField};
+pub use field::{FieldView, HeatDeviceSetup, HeatField};
 pub use host::HostHeat;
+pub use measures::FieldMeasures;
 pub use plate::{Plate, PlateFields, StepCoefficients};
 pub use problem::{CONDUCTIVITIES, Conductivity, HeatProblem};
 pub use team::follow;
 pub use tile::Rows;
-
-#[cfg(test)]
-mod capacity_tests;
-#[cfg(test)]
-mod cpu_tests;
-#[cfg(test)]
-mod field_tests;
-#[cfg(test)]
-mod tests;

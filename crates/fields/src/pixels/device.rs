@@ -27,15 +27,18 @@ const MAX_BLOCKS_Y: usize = 65_535;
 /// Nodes of a two-dimensional field in a buffer. Node (i, j) is at `first` + i `strides[0]` + j
 /// `strides[1]`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StridedNodes<'a, R: Scalar> {
-    pub(crate) buffer: &'a Buffer<R>,
-    pub(crate) first: usize,
-    pub(crate) strides: [usize; 2],
+pub struct StridedNodes<'a, R: Scalar> {
+    /// The buffer.
+    pub buffer: &'a Buffer<R>,
+    /// Position of node (0, 0).
+    pub first: usize,
+    /// Distances of neighbours along both axes.
+    pub strides: [usize; 2],
 }
 
 /// The kernel, and the buffers of the last picture, which the next one uses again.
 #[derive(Debug)]
-pub(crate) struct DeviceMeans<R: Scalar> {
+pub struct DeviceMeans<R: Scalar> {
     kernel: Kernel,
     buffers: Mutex<Option<MeansBuffers<R>>>,
 }
@@ -64,14 +67,16 @@ struct AxisBuffers {
 
 /// Division of a row of pixels into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BlocksOfRow {
-    pixels_per_block: usize,
-    count: usize,
+pub struct BlocksOfRow {
+    /// Pixels of a block, at most 256.
+    pub pixels_per_block: usize,
+    /// Number of blocks.
+    pub count: usize,
 }
 
 impl<R: Scalar> DeviceMeans<R> {
     /// Compiles the kernel.
-    pub(crate) fn new(device: &Device) -> Result<Self, DeviceError> {
+    pub fn new(device: &Device) -> Result<Self, DeviceError> {
         let definitions = [
             ("REAL", R::KERNEL_NAME.to_owned()),
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
@@ -82,9 +87,20 @@ impl<R: Scalar> DeviceMeans<R> {
         Ok(Self { kernel, buffers: Mutex::new(None) })
     }
 
+    /// Returns the bytes of the buffers of the last picture in device memory.
+    pub fn buffer_bytes(&self) -> u64 {
+        let cached = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_axis = |axis: &AxisBuffers| 4 * axis.ranges.len() + 8 * axis.weights.len();
+        let of_buffers = |buffers: &MeansBuffers<R>| {
+            let results = 8 * buffers.means.len() + size_of::<R>() * buffers.extremes.len();
+            results + of_axis(&buffers.columns) + of_axis(&buffers.rows)
+        };
+        cached.as_ref().map_or(0, of_buffers) as u64
+    }
+
     /// Waits for the queued work and returns means and range of a field. `None` if there is no
     /// memory for the buffers.
-    pub(crate) fn compute(
+    pub fn compute(
         &self,
         queue: &Queue,
         nodes: StridedNodes<'_, R>,
@@ -185,7 +201,7 @@ impl AxisBuffers {
 impl BlocksOfRow {
     /// Divides `width` pixels of `nx` nodes such that the nodes of a block fit into one tile, if
     /// possible.
-    fn new(nx: usize, width: usize) -> Self {
+    pub fn new(nx: usize, width: usize) -> Self {
         // A pixel has up to three nodes more than cells.
         let fitting = (TILE_COLUMNS - MAX_PARTIAL) as u64 * width as u64 / nx as u64;
         let count = width.div_ceil((fitting as usize).clamp(1, BLOCK_SIZE));
@@ -198,60 +214,4 @@ pub(super) fn needed_bytes(nx: u64, [width, height]: [u64; 2]) -> u64 {
     let blocks = BlocksOfRow::new(nx as usize, width.max(1) as usize).count as u64;
     let of_axes = (width + height) * (4 * 4 + 8 * (MAX_PARTIAL as u64 + 1));
     8 * width * height + 2 * 8 * blocks * height + of_axes
-}
-
-#[cfg(test)]
-mod tests {
-    use orrery_device::testing::test_devices_with_f64;
-    use orrery_model::grid::{Boundaries, Boundary, Grid};
-
-    use super::*;
-
-    /// The last block is not empty, so that the kernel finds its first pixel.
-    #[test]
-    fn blocks_have_all_pixels_and_their_nodes_fit() {
-        for (nx, width) in
-            [(3, 1), (3, 4096), (1000, 640), (16_384, 613), (16_384, 1), (1 << 20, 64), (1 << 30, 4096)]
-        {
-            let BlocksOfRow { pixels_per_block, count } = BlocksOfRow::new(nx, width);
-            assert!((1..=BLOCK_SIZE).contains(&pixels_per_block), "{nx} {width}");
-            assert!((count - 1) * pixels_per_block < width && count * pixels_per_block >= width);
-            let nodes = pixels_per_block as f64 * nx as f64 / width as f64 + 3.0;
-            assert!(pixels_per_block == 1 || nodes <= TILE_COLUMNS as f64, "{nx} {width}: {nodes}");
-        }
-    }
-
-    /// The means of 2^36 pixels have 512 GiB.
-    #[test]
-    fn means_that_do_not_fit_are_left_to_the_host() {
-        let grid = Grid { nx: 3, ny: 3, hx: 1.0, hy: 1.0 };
-        let weights = |pixels| PixelWeights::new(&grid, &Boundaries::uniform(Boundary::INSULATED), pixels);
-        for device in test_devices_with_f64() {
-            let means = DeviceMeans::<f32>::new(&device).unwrap();
-            let field = device.upload(&[1.0; 9]).unwrap();
-            let nodes = StridedNodes { buffer: &field, first: 0, strides: [1, 3] };
-            let compute = |pixels| means.compute(device.queue(), nodes, &weights(pixels)).unwrap();
-            assert_eq!(compute((1 << 18, 1 << 18)), None, "{}", device.title());
-            let found = compute((2, 1)).unwrap();
-            assert_eq!(found, PixelMeans { means: vec![1.0; 2], min: 1.0, max: 1.0 });
-        }
-    }
-
-    /// In f64. The largest and smallest values have half as many bytes in f32.
-    #[test]
-    fn needed_bytes_are_those_of_the_buffers() {
-        let boundaries = Boundaries::uniform(Boundary::Periodic);
-        for device in test_devices_with_f64() {
-            for (nx, pixels) in [(3, (5, 4)), (5000, (640, 480)), (100_000, (7, 300))] {
-                let grid = Grid { nx, ny: 3, hx: 1.0, hy: 1.0 };
-                let weights = PixelWeights::new(&grid, &boundaries, pixels);
-                let buffers = MeansBuffers::<f64>::new(&device, &weights).unwrap();
-                let of_axis = |axis: &AxisBuffers| 4 * axis.ranges.len() + 8 * axis.weights.len();
-                let held = 8 * (buffers.means.len() + buffers.extremes.len())
-                    + of_axis(&buffers.columns)
-                    + of_axis(&buffers.rows);
-                assert_eq!(needed_bytes(nx as u64, [pixels.0 as u64, pixels.1 as u64]), held as u64);
-            }
-        }
-    }
 }

@@ -5,7 +5,7 @@
 
 mod device;
 
-pub(crate) use device::{DeviceMeans, StridedNodes};
+pub use device::{BlocksOfRow, DeviceMeans, StridedNodes};
 
 use orrery_model::grid::{PixelMeans, PixelWeights};
 use rayon::prelude::*;

@@ -82,23 +82,3 @@ fn time_on_device(
     links.queue().finish()?;
     Ok(start.elapsed().as_secs_f64())
 }
-
-#[cfg(test)]
-mod tests {
-    use orrery_cluster::threads;
-    use orrery_device::testing::test_devices;
-
-    use super::*;
-
-    #[test]
-    fn all_ranks_get_the_time_of_the_slowest() {
-        let device = &test_devices()[0];
-        for (device, path) in [(None, MessagePath::Messages), (Some(device), MessagePath::Direct)] {
-            let times =
-                threads::run(3, |transport| time_border_exchange(&Team::new(transport), device, 1000, 4));
-            let times = times.unwrap();
-            assert!(times[0].secs > 0.0 && times.iter().all(|time| *time == times[0]), "{times:?}");
-            assert_eq!(times[0].paths, [path]);
-        }
-    }
-}

@@ -10,25 +10,33 @@
 //! computes the interior. Cost per step: the message of one border and its latency, unless the
 //! interior takes longer.
 //!
-//! The leader's field sends a command before each operation, and [`crate::wave::follow`] and
-//! [`crate::heat::follow`] execute it. Sums run from the first slice to the last one, whatever rank
-//! owns it, so the number of ranks does not change bits.
+//! The leader's field ([`TeamField`]) sends a command before each operation, and
+//! [`crate::wave::follow`] and [`crate::heat::follow`] execute it. An equation adds its slabs on
+//! the host and on a device ([`DeviceSlab`]) and its commands ([`TeamSlab`]). Sums run from the
+//! first slice to the last one, whatever rank owns it, so the number of ranks does not change bits.
 
 mod border_links;
 mod border_times;
 mod division;
+mod error;
+mod field;
+mod linked_slab;
 mod neighbours;
+mod part;
 mod pixel_rows;
 mod transfers;
 
-pub(crate) use border_links::BorderLinks;
+use border_links::BorderLinks;
 pub use border_times::{BorderTime, time_border_exchange};
-pub(crate) use division::{EndSlices, divided_slices};
-pub(crate) use neighbours::Neighbours;
-pub(crate) use pixel_rows::{PixelRows, RowSource};
-pub(crate) use transfers::{LastCommand, gather_parts, pass_along, scatter_parts};
-
-/// Returns the place where a rank computes, for messages.
-pub(crate) fn place(is_on_device: bool) -> &'static str {
-    if is_on_device { "a device" } else { "the CPU" }
-}
+pub use division::{EndSlices, divided_slices};
+pub use error::TeamError;
+pub use field::run_team;
+pub(crate) use field::{
+    DeviceOf, FieldPhysics, LedField, SlabDescription, TeamField, TeamReply, TeamSlab, follow_leader,
+};
+pub(crate) use linked_slab::{DeviceSlab, LinkedSlab};
+pub(crate) use neighbours::{Neighbours, SlabParts};
+pub use part::DeviceSetup;
+pub(crate) use part::SlabPart;
+pub(crate) use pixel_rows::PixelRows;
+pub(crate) use transfers::{gather_parts, pass_along, scatter_parts};

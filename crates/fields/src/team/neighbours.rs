@@ -74,3 +74,31 @@ impl Neighbours {
         })
     }
 }
+
+/// Parts of a field in host memory: the ghost slices below and above, the borders of the lower and
+/// of the upper neighbour, and the interior.
+pub(crate) struct SlabParts<'a, R> {
+    pub(crate) ghosts: [&'a mut [R]; 2],
+    pub(crate) borders: [&'a mut [R]; 2],
+    pub(crate) interior: &'a mut [R],
+}
+
+impl<'a, R: Pod> SlabParts<'a, R> {
+    /// Splits a field. `starts` has the positions at which ghost slices, border, interior, border
+    /// and ghost slices start, and the end of the last ones.
+    pub(crate) fn split(field: &'a mut [R], starts: [usize; 6]) -> Self {
+        let mut rest = &mut field[starts[0]..starts[5]];
+        let [below, low, interior, high, above] = std::array::from_fn(|part| {
+            let (part, later) = std::mem::take(&mut rest).split_at_mut(starts[part + 1] - starts[part]);
+            rest = later;
+            part
+        });
+        Self { ghosts: [below, above], borders: [low, high], interior }
+    }
+
+    /// Replaces the ghost slices by the slices of the neighbours.
+    pub(crate) fn exchange_ghosts(self, neighbours: &Neighbours) -> Result<(), ClusterError> {
+        let [low, high] = self.borders;
+        neighbours.exchange([low, high], self.ghosts, |_| Ok(()))
+    }
+}

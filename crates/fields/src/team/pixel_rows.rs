@@ -16,18 +16,6 @@ use crate::pixels::{larger, pixel_means_of, smaller};
 /// Rows of nodes for pixels of another rank.
 const ROWS: Tag = Tag::new(105);
 
-/// Nodes of a picture that a rank owns. Rows count from its first one.
-pub(crate) trait RowSource<R> {
-    /// Error of a device or of a transport.
-    type Error: From<ClusterError>;
-
-    /// Returns the values of some rows.
-    fn rows(&self, rows: Range<usize>) -> Result<Vec<R>, Self::Error>;
-
-    /// Returns means and range for weights whose nodes are all rows of the rank.
-    fn means(&self, weights: &PixelWeights) -> Result<PixelMeans, Self::Error>;
-}
-
 /// A picture whose rows of nodes are divided among the ranks of a team.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PixelRows<'a> {
@@ -39,10 +27,17 @@ pub(crate) struct PixelRows<'a> {
 
 impl PixelRows<'_> {
     /// Returns the means and the range of all nodes on the leader, and `None` on the others.
-    pub(crate) fn means<R: Scalar, S: RowSource<R>>(
+    ///
+    /// `read_rows` returns the values of some rows of this rank, counted from its first one, and
+    /// `means_of` means and range for weights whose nodes are all in rows of this rank.
+    pub(crate) fn means<R: Scalar, E: From<ClusterError>>(
         &self,
-        source: &S,
-    ) -> Result<Option<PixelMeans>, S::Error> {
+        read_rows: impl Fn(Range<usize>) -> Result<Vec<R>, E>,
+        means_of: impl Fn(&PixelWeights) -> Result<PixelMeans, E>,
+    ) -> Result<Option<PixelMeans>, E> {
+        if self.team.size() == 1 {
+            return means_of(self.weights).map(Some);
+        }
         let (rank, width) = (self.team.transport().rank(), self.weights.width());
         let (rows, inside_end) = self.rows_of_pixels(rank);
         let mut found = PixelMeans { means: Vec::new(), min: f64::INFINITY, max: f64::NEG_INFINITY };
@@ -52,9 +47,9 @@ impl PixelRows<'_> {
         };
         if rows.start < inside_end {
             let owned = &self.owned[rank];
-            add(source.means(&self.weights.part(rows.start..inside_end, owned.start, owned.len()))?);
+            add(means_of(&self.weights.part(rows.start..inside_end, owned.start, owned.len()))?);
         }
-        let values = self.exchange_rows(source)?;
+        let values = self.exchange_rows(read_rows)?;
         if inside_end < rows.end {
             let first = self.pixel(inside_end).first;
             let weights = self.weights.part(inside_end..rows.end, first, values.len() / self.nodes_per_row());
@@ -110,10 +105,13 @@ impl PixelRows<'_> {
     }
 
     /// Returns the rows that this rank needs, and sends those that others need.
-    fn exchange_rows<R: Scalar, S: RowSource<R>>(&self, source: &S) -> Result<Vec<R>, S::Error> {
+    fn exchange_rows<R: Scalar, E: From<ClusterError>>(
+        &self,
+        read_rows: impl Fn(Range<usize>) -> Result<Vec<R>, E>,
+    ) -> Result<Vec<R>, E> {
         let transport = self.team.transport();
         let (me, first) = (transport.rank(), self.owned[transport.rank()].start);
-        let own_rows = |rows: &Range<usize>| source.rows(rows.start - first..rows.end - first);
+        let own_rows = |rows: &Range<usize>| read_rows(rows.start - first..rows.end - first);
         let (mut sends, mut parts) = (Vec::new(), Vec::new());
         for rank in 0..self.owned.len() {
             for (owner, rows) in self.needed_rows(rank) {

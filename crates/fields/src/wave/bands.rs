@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::LayerCoefficients;
 use super::column_pass::{ColumnLayer, ColumnWindow};
 use super::layer_pass::{RowLayer, SlabLayer};
-use super::layout::Layout;
+use super::layout::WaveLayout;
 use crate::Scalar;
 
 /// Divides a range into `count` parts of almost equal size, at least one.
@@ -36,7 +36,7 @@ pub struct BandTask<'a, R> {
 /// A band in one plane.
 #[derive(Debug)]
 pub struct Piece<'a, R> {
-    /// New values: the part [`Layout::band`] of the plane.
+    /// New values: the part [`WaveLayout::band`] of the plane.
     pub next: &'a mut [R],
     /// Parts of the absorbing layers at x_min and x_max.
     pub along_x: [Option<ColumnLayer<'a, R>>; 2],
@@ -46,7 +46,7 @@ pub struct Piece<'a, R> {
 
 /// Tasks of all bands in all chunks. The bands of a chunk follow each other.
 pub struct Tasks<'a, R> {
-    layout: &'a Layout,
+    layout: &'a WaveLayout,
     bands: Vec<Range<usize>>,
     /// Consecutive ranges of planes.
     chunks: Vec<Range<usize>>,
@@ -56,7 +56,7 @@ pub struct Tasks<'a, R> {
 impl<'a, R: Scalar> Tasks<'a, R> {
     /// Returns tasks without layers. `next` are the new values of all bands in all chunks.
     pub fn new(
-        layout: &'a Layout,
+        layout: &'a WaveLayout,
         bands: Vec<Range<usize>>,
         chunks: Vec<Range<usize>>,
         next: &'a mut [R],

@@ -25,7 +25,7 @@ use super::column_pass::{AbsorbColumns, ColumnWindow};
 use super::images::write_images;
 use super::kernels::{CourantRow, RowBlock, Strides, update_rows};
 use super::layer_pass::{AbsorbRows, SlabLayer, reached};
-use super::layout::Layout;
+use super::layout::WaveLayout;
 use super::{LayerCoefficients, MAX_RADIUS, Stencil};
 use crate::Scalar;
 
@@ -72,7 +72,7 @@ impl WaveCpuStrategy {
     /// Divides rows of a plane into bands of almost equal size, with `min_rows` rows at least.
     fn bands<R>(
         &self,
-        layout: &Layout,
+        layout: &WaveLayout,
         rows: Range<usize>,
         radius: usize,
         min_rows: usize,
@@ -121,8 +121,8 @@ impl<R: Scalar> CourantPlanes<'_, R> {
 /// A step of some planes without sources.
 #[derive(Clone, Copy, Debug)]
 pub struct StencilPass<'a, R> {
-    /// Layout of all fields.
-    pub layout: &'a Layout,
+    /// WaveLayout of all fields.
+    pub layout: &'a WaveLayout,
     /// Weights.
     pub stencil: &'a Stencil<R>,
     /// v at the nodes.
@@ -195,10 +195,37 @@ impl<R: Scalar> StencilPass<'_, R> {
     }
 
     fn update_bands(&self, strategy: &WaveCpuStrategy, tasks: Vec<BandTask<'_, R>>) {
-        tasks.into_par_iter().with_max_len(1).for_each(|task| {
-            let (sweep, instruction_set) = (strategy.planes_per_sweep, strategy.instruction_set);
-            dispatch(instruction_set, UpdateBand { pass: self, task, sweep, instruction_set });
-        });
+        let update = match (self.layout.is_volume(), self.stencil.radius) {
+            (false, 1) => Self::update_band::<1, 2>,
+            (false, 2) => Self::update_band::<2, 2>,
+            (false, 3) => Self::update_band::<3, 2>,
+            (false, _) => Self::update_band::<4, 2>,
+            (true, 1) => Self::update_band::<1, 3>,
+            (true, 2) => Self::update_band::<2, 3>,
+            (true, 3) => Self::update_band::<3, 3>,
+            (true, _) => Self::update_band::<4, 3>,
+        };
+        tasks.into_par_iter().with_max_len(1).for_each(|task| update(self, strategy, task));
+    }
+
+    /// Updates a band. Each variant of the loops is dispatched by itself: the time of the compiler
+    /// grows faster than the size of a function.
+    fn update_band<const RADIUS: usize, const DIMENSIONS: usize>(
+        &self,
+        strategy: &WaveCpuStrategy,
+        task: BandTask<'_, R>,
+    ) {
+        let (sweep, set) = (strategy.planes_per_sweep, strategy.instruction_set);
+        match self.courant {
+            CourantPlanes::Uniform(_) => dispatch(
+                set,
+                UpdateBand::<R, RADIUS, DIMENSIONS, false> { pass: self, task, sweep, instruction_set: set },
+            ),
+            CourantPlanes::Field(_) => dispatch(
+                set,
+                UpdateBand::<R, RADIUS, DIMENSIONS, true> { pass: self, task, sweep, instruction_set: set },
+            ),
+        }
     }
 
     /// Returns v of the row that starts at a position of the field.
@@ -211,45 +238,30 @@ impl<R: Scalar> StencilPass<'_, R> {
     }
 }
 
-struct UpdateBand<'a, 'b, R> {
+struct UpdateBand<'a, 'b, R, const RADIUS: usize, const DIMENSIONS: usize, const IS_VARIABLE: bool> {
     pass: &'a StencilPass<'a, R>,
     task: BandTask<'b, R>,
     sweep: usize,
     instruction_set: InstructionSet,
 }
 
-impl<R: Scalar> SimdKernel for UpdateBand<'_, '_, R> {
+impl<R: Scalar, const RADIUS: usize, const DIMENSIONS: usize, const IS_VARIABLE: bool> SimdKernel
+    for UpdateBand<'_, '_, R, RADIUS, DIMENSIONS, IS_VARIABLE>
+{
     type Output = ();
 
     #[inline(always)]
     fn run<S: SingleVector, D: Vector<Scalar = f64>>(self) {
-        match self.pass.courant {
-            CourantPlanes::Uniform(_) => self.march_with_radius::<R::Register<S, D>, false>(),
-            CourantPlanes::Field(_) => self.march_with_radius::<R::Register<S, D>, true>(),
-        }
+        self.march::<R::Register<S, D>>();
     }
 }
 
-impl<R: Scalar> UpdateBand<'_, '_, R> {
-    #[inline(always)]
-    fn march_with_radius<V: Vector<Scalar = R>, const IS_VARIABLE: bool>(self) {
-        match (self.pass.layout.is_volume(), self.pass.stencil.radius) {
-            (false, 1) => self.march::<V, 1, 2, IS_VARIABLE>(),
-            (false, 2) => self.march::<V, 2, 2, IS_VARIABLE>(),
-            (false, 3) => self.march::<V, 3, 2, IS_VARIABLE>(),
-            (false, _) => self.march::<V, 4, 2, IS_VARIABLE>(),
-            (true, 1) => self.march::<V, 1, 3, IS_VARIABLE>(),
-            (true, 2) => self.march::<V, 2, 3, IS_VARIABLE>(),
-            (true, 3) => self.march::<V, 3, 3, IS_VARIABLE>(),
-            (true, _) => self.march::<V, 4, 3, IS_VARIABLE>(),
-        }
-    }
-
+impl<R: Scalar, const RADIUS: usize, const DIMENSIONS: usize, const IS_VARIABLE: bool>
+    UpdateBand<'_, '_, R, RADIUS, DIMENSIONS, IS_VARIABLE>
+{
     /// Updates the planes of the band, several at a time.
     #[inline(always)]
-    fn march<V: Vector<Scalar = R>, const RADIUS: usize, const DIMENSIONS: usize, const IS_VARIABLE: bool>(
-        mut self,
-    ) {
+    fn march<V: Vector<Scalar = R>>(mut self) {
         let mut pieces = std::mem::take(&mut self.task.pieces);
         let mut rest = &mut pieces[..];
         let mut k = self.task.first_plane;
@@ -259,9 +271,9 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
             match now {
                 [a, b, c, d] if DIMENSIONS == 3 => {
                     let next = [&mut *a.next, b.next, c.next, d.next];
-                    self.update_planes::<V, RADIUS, 3, 4, IS_VARIABLE>(k, next);
+                    self.update_planes::<V, 4>(k, next);
                 }
-                _ => self.update_planes::<V, RADIUS, DIMENSIONS, 1, IS_VARIABLE>(k, [&mut *now[0].next]),
+                _ => self.update_planes::<V, 1>(k, [&mut *now[0].next]),
             }
             for (p, piece) in now.iter_mut().enumerate() {
                 self.finish_plane(k + p, piece);
@@ -307,17 +319,7 @@ impl<R: Scalar> UpdateBand<'_, '_, R> {
 
     /// Updates all rows of the band in the planes from `k` on.
     #[inline(always)]
-    fn update_planes<
-        V: Vector<Scalar = R>,
-        const RADIUS: usize,
-        const DIMENSIONS: usize,
-        const PLANES: usize,
-        const IS_VARIABLE: bool,
-    >(
-        &self,
-        k: usize,
-        next: [&mut [R]; PLANES],
-    ) {
+    fn update_planes<V: Vector<Scalar = R>, const PLANES: usize>(&self, k: usize, next: [&mut [R]; PLANES]) {
         let (pass, layout, rows) = (self.pass, self.pass.layout, &self.task.rows);
         let (first, first_in_band) = (layout.row(rows.start, k), self.row_in_band(rows.start));
         update_rows::<V, R, RADIUS, DIMENSIONS, PLANES, IS_VARIABLE>(

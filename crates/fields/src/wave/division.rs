@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use orrery_model::wave::{AXIS_NAMES, Side, Sides, WaveGrid};
 
-use crate::team::{EndSlices, divided_slices};
-use crate::wave::layer::{layer_values, slice_count};
-use crate::wave::{MAX_RADIUS, ReceiverTable, WaveError};
+use super::layer::{layer_values, slice_count};
+use super::{MAX_RADIUS, ReceiverTable, WaveError};
+use crate::Scalar;
+use crate::team::{EndSlices, TeamError, divided_slices};
 
 /// Fewest slices of a rank: a border on both sides and one slice between them.
 const MIN_SLICES: usize = 2 * MAX_RADIUS + 1;
@@ -19,7 +20,7 @@ const LAYER_COST: usize = 3;
 
 /// Slices and receivers of each rank.
 #[derive(Clone, Debug)]
-pub(in crate::wave) struct SlabDivision {
+pub(super) struct SlabDivision {
     /// Slices of each rank, in the order of ranks. Together they are all slices.
     pub(super) slabs: Vec<Range<usize>>,
     /// Rank that records each receiver.
@@ -28,7 +29,7 @@ pub(in crate::wave) struct SlabDivision {
 
 impl SlabDivision {
     /// Divides a grid into slabs of almost equal work.
-    pub(in crate::wave) fn new(grid: &WaveGrid, sides: &Sides, ranks: usize) -> Result<Self, WaveError> {
+    pub(super) fn new(grid: &WaveGrid, sides: &Sides, ranks: usize) -> Result<Self, WaveError> {
         let (slices, axis) = (slice_count(grid), grid.depth_axis());
         let ends = [2 * axis, 2 * axis + 1].map(|side| match sides.on(Side::ALL[side]).layer() {
             Some(layer) => EndSlices {
@@ -38,8 +39,8 @@ impl SlabDivision {
             None => EndSlices::default(),
         });
         let slabs = divided_slices(slices, ranks, MIN_SLICES, ends).map_err(|needed| {
-            let axis = AXIS_NAMES[axis];
-            WaveError::TooManyRanks { ranks, axis, found: slices, needed, fewest: MIN_SLICES }
+            let (axis, fewest, beyond_layer) = (AXIS_NAMES[axis], MIN_SLICES, Some(2 * MAX_RADIUS));
+            TeamError::TooManyRanks { ranks, axis, found: slices, needed, fewest, beyond_layer }
         })?;
         Ok(Self { slabs, recorders: Vec::new() })
     }
@@ -50,14 +51,14 @@ impl SlabDivision {
     }
 
     /// Returns the grid of the largest slab, without ghost slices.
-    pub(in crate::wave) fn largest_slab(&self, grid: &WaveGrid) -> WaveGrid {
+    pub(super) fn largest_slab(&self, grid: &WaveGrid) -> WaveGrid {
         let mut largest = *grid;
         largest.nodes[grid.depth_axis()] = self.slabs.iter().map(|slab| slab.len()).max().unwrap_or(0);
         largest
     }
 
     /// Chooses the rank that records each receiver.
-    pub(super) fn assign_receivers<R: crate::Scalar>(&mut self, grid: &WaveGrid, table: &ReceiverTable<R>) {
+    pub(super) fn assign_receivers<R: Scalar>(&mut self, grid: &WaveGrid, table: &ReceiverTable<R>) {
         self.recorders = table.recorders(grid.len() / slice_count(grid), &self.slabs);
     }
 

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 
 use super::Medium;
 use super::cpu::CourantPlanes;
-use super::slab::{Slab, courant_planes};
+use super::slab::{HostWaveSlab, courant_planes};
 use crate::Scalar;
 
 /// Scalars of a wave field.
@@ -35,12 +35,12 @@ pub struct WaveMeasures {
 
 /// Returns the energies of the rows of a slab without the factor of [`energy_scale`]. The sum of a
 /// row has a fixed order.
-pub(super) fn row_energies<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>) -> Vec<f64> {
+pub(super) fn row_energies<R: Scalar>(medium: &Medium<R>, slab: &HostWaveSlab<R>) -> Vec<f64> {
     R::wave_energies(medium, slab)
 }
 
 /// The loops of [`row_energies`].
-pub(crate) fn sum_rows<R: Scalar>(medium: &Medium<R>, slab: &Slab<R>) -> Vec<f64> {
+pub(crate) fn sum_rows<R: Scalar>(medium: &Medium<R>, slab: &HostWaveSlab<R>) -> Vec<f64> {
     let first = slab.owned.start;
     slab.rows()
         .map_init(Vec::new, |buffer, (position, [j, k])| {
@@ -65,7 +65,7 @@ pub(super) fn added_energies(sum: f64, energies: &[f64]) -> f64 {
 pub(super) const NO_ENERGY: f64 = -0.0;
 
 /// Returns the largest |u| of a slab.
-pub(super) fn slab_largest<R: Scalar>(slab: &Slab<R>) -> f64 {
+pub(super) fn slab_largest<R: Scalar>(slab: &HostWaveSlab<R>) -> f64 {
     let nx = slab.layout.nodes[0];
     slab.rows().map(|(position, _)| largest(&slab.now[position..][..nx])).reduce(|| 0.0, max_or_nan)
 }
@@ -97,7 +97,7 @@ const PARTIAL_SUMS: usize = 16;
 /// The sum of a row whose first node is at `position`. `buffer` is overwritten.
 struct EnergyOfRow<'a, R> {
     medium: &'a Medium<R>,
-    slab: &'a Slab<R>,
+    slab: &'a HostWaveSlab<R>,
     position: usize,
     buffer: &'a mut Vec<f64>,
 }

@@ -7,7 +7,7 @@ use orrery_model::{Precision, format_count};
 use thiserror::Error;
 
 use super::problem::VELOCITIES;
-use crate::team::place;
+use crate::TeamError;
 
 /// Reason why a wave problem cannot be set up or advanced.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -136,44 +136,25 @@ pub enum WaveError {
         /// Coordinates of the node.
         position: [f64; 3],
     },
-    /// The grid has too few nodes for so many ranks.
-    #[error(
-        "the grid has {found} nodes along {axis}, expected at least {needed} for {ranks} ranks: {fewest} per rank, \
-         and 8 more than its absorbing layer at each end"
-    )]
-    TooManyRanks {
-        /// Number of ranks.
-        ranks: usize,
-        /// "y" or "z": the axis along which ranks divide the grid.
-        axis: &'static str,
-        /// Nodes along this axis.
-        found: usize,
-        /// Nodes that so many ranks need.
-        needed: usize,
-        /// Fewest nodes per rank.
-        fewest: usize,
-    },
-    /// Some ranks compute on the CPU and others on devices.
-    #[error("rank {rank} computes on {}, expected {}, as on rank 0", place(*is_on_device), place(!*is_on_device))]
-    MixedRanks {
-        /// The rank.
-        rank: usize,
-        /// Whether it computes on a device.
-        is_on_device: bool,
-    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// Another rank failed, or the connection to it.
+    /// The ranks cannot compute the field together.
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Team(#[from] TeamError),
+}
+
+impl From<ClusterError> for WaveError {
+    fn from(error: ClusterError) -> Self {
+        Self::Team(error.into())
+    }
 }
 
 impl From<LinkError> for WaveError {
     fn from(error: LinkError) -> Self {
         match error {
             LinkError::Device(error) => Self::Device(error),
-            LinkError::Cluster(error) => Self::Cluster(error),
+            LinkError::Cluster(error) => error.into(),
         }
     }
 }

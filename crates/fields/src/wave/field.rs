@@ -7,25 +7,20 @@ use orrery_device::Device;
 use orrery_model::Precision;
 use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Sides, WaveGrid};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::columns::state_of_columns;
 use super::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
+use super::division::SlabDivision;
 use super::energy::WaveMeasures;
-use super::host::{HostWave, StoredWave, check_finite};
-use super::team::{SlabDivision, TeamWave};
-use super::worker::{WaveWorker, restored_worker};
-use super::{Velocity, WaveError, WaveProblem};
-use crate::heat::FieldColumn;
+use super::host::{HostWave, StoredWave};
+use super::team::{TeamWave, WaveCommand, WavePhysics};
+use super::{Medium, Velocity, WaveError, WaveProblem};
+use crate::team::{LedField, TeamReply};
+use crate::{DeviceSetup, FieldColumn, NamedColumn, Scalar};
 
 /// A device, and the strategy that computes steps on it.
-#[derive(Clone, Debug)]
-pub struct WaveDeviceSetup {
-    /// The device.
-    pub device: Device,
-    /// Launch parameters. They do not affect results.
-    pub strategy: WaveDeviceStrategy,
-}
+pub type WaveDeviceSetup = DeviceSetup<WaveDeviceStrategy>;
 
 impl WaveDeviceSetup {
     /// Returns the default strategy for a problem.
@@ -33,15 +28,6 @@ impl WaveDeviceSetup {
         let strategy = WaveDeviceStrategy::default_for(device, WaveShape::of_problem(problem));
         Self { device: device.clone(), strategy }
     }
-}
-
-/// A named column of a state, as checkpoints store it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaveColumn {
-    /// Name, for example "u" or "psi_x_min".
-    pub name: String,
-    /// The values.
-    pub values: FieldColumn,
 }
 
 /// A field of acoustic waves, on the host or on a device.
@@ -96,7 +82,8 @@ pub struct WaveField {
     is_variable: bool,
     /// Whether a shortened step was the last one.
     is_ended: bool,
-    worker: Box<dyn WaveWorker>,
+    step: u64,
+    state: Box<dyn LedField<WavePhysics>>,
 }
 
 impl WaveField {
@@ -116,11 +103,11 @@ impl WaveField {
         setup: Option<&WaveDeviceSetup>,
     ) -> Result<Self, WaveError> {
         problem.check_step(dt)?;
-        let worker: Box<dyn WaveWorker> = match problem.precision() {
+        let state: Box<dyn LedField<WavePhysics>> = match problem.precision() {
             Precision::Single => Box::new(TeamWave::<f32>::at_rest(team, problem, dt, setup)?),
             _ => Box::new(TeamWave::<f64>::at_rest(team, problem, dt, setup)?),
         };
-        Ok(Self::with_worker(problem, dt, worker))
+        Ok(Self::with_state(problem, dt, 0, state))
     }
 
     /// Continues on the host from a stored state after `step` steps of length `dt`: the result of
@@ -129,23 +116,17 @@ impl WaveField {
         problem: &WaveProblem,
         dt: f64,
         step: u64,
-        columns: Vec<WaveColumn>,
+        columns: Vec<NamedColumn>,
     ) -> Result<Self, WaveError> {
         problem.check_step(dt)?;
-        let worker: Box<dyn WaveWorker> = match problem.precision() {
-            Precision::Single => restored_worker::<f32>(problem, dt, step, columns, |column| match column {
-                FieldColumn::Single(values) => Ok(values),
-                FieldColumn::Double(_) => Err(Precision::Double),
-            })?,
-            _ => restored_worker::<f64>(problem, dt, step, columns, |column| match column {
-                FieldColumn::Double(values) => Ok(values),
-                FieldColumn::Single(_) => Err(Precision::Single),
-            })?,
+        let state = match problem.precision() {
+            Precision::Single => restored::<f32>(problem, dt, step, columns)?,
+            _ => restored::<f64>(problem, dt, step, columns)?,
         };
-        Ok(Self::with_worker(problem, dt, worker))
+        Ok(Self::with_state(problem, dt, step, state))
     }
 
-    fn with_worker(problem: &WaveProblem, dt: f64, worker: Box<dyn WaveWorker>) -> Self {
+    fn with_state(problem: &WaveProblem, dt: f64, step: u64, state: Box<dyn LedField<WavePhysics>>) -> Self {
         Self {
             grid: *problem.grid(),
             sides: *problem.sides(),
@@ -154,7 +135,8 @@ impl WaveField {
             receivers: problem.receivers().len(),
             is_variable: matches!(problem.velocity(), Velocity::Field(_)),
             is_ended: false,
-            worker,
+            step,
+            state,
         }
     }
 
@@ -204,12 +186,12 @@ impl WaveField {
         team: &Team,
         device: Option<(&Device, Option<WaveDeviceStrategy>)>,
     ) -> Result<Self, WaveError> {
-        Ok(Self { worker: self.worker.moved_to(team, device)?, ..self })
+        Ok(Self { state: self.state.moved_to(team, device)?, ..self })
     }
 
     /// Waits until the steps on a device are complete, as far as this rank computes them.
     pub fn wait(&self) -> Result<(), WaveError> {
-        self.worker.wait()
+        self.state.wait()
     }
 
     /// Computes `steps` steps of length `dt`, which must be the step of the field. On a device the
@@ -222,13 +204,15 @@ impl WaveField {
             return Err(WaveError::Ended);
         }
         if dt == self.dt {
-            return self.worker.advance(steps);
+            self.state.run(WaveCommand::Advance { steps })?;
+            self.step += steps;
+            return Ok(());
         }
         if steps != 1 || !(dt > 0.0 && dt < self.dt) {
             return Err(WaveError::OtherStep { dt, steps, expected: self.dt });
         }
-        self.worker.step_ahead(dt / self.dt)?;
-        self.worker.end_ahead()?;
+        self.state.run(WaveCommand::StepAhead { fraction: dt / self.dt })?;
+        self.state.run(WaveCommand::EndAhead)?;
         self.is_ended = true;
         Ok(())
     }
@@ -247,7 +231,7 @@ impl WaveField {
         if !(dt > 0.0 && dt <= self.dt) {
             return Err(WaveError::OtherStep { dt, steps: 1, expected: self.dt });
         }
-        self.worker.step_ahead(dt / self.dt)?;
+        self.state.run(WaveCommand::StepAhead { fraction: dt / self.dt })?;
         Ok(self.last_ahead())
     }
 
@@ -261,7 +245,7 @@ impl WaveField {
     /// the scheme gives them. [`corrected_traces`](super::corrected_traces) removes the error in
     /// time if the problem has [`TimeDispersion::Corrected`](super::TimeDispersion::Corrected).
     pub fn seismograms(&self) -> Result<Vec<Vec<f64>>, WaveError> {
-        let samples = to_f64(self.worker.samples()?);
+        let samples = self.state.run(WaveCommand::Samples)?.column().into_f64();
         let trace =
             |receiver: usize| samples.iter().skip(receiver).step_by(self.receivers).copied().collect();
         Ok((0..self.receivers).map(trace).collect())
@@ -269,13 +253,13 @@ impl WaveField {
 
     /// Returns the complete state as columns: u, u_previous, psi and zeta of each layer, and
     /// samples.
-    pub fn columns(&self) -> Result<Vec<WaveColumn>, WaveError> {
-        self.worker.columns()
+    pub fn columns(&self) -> Result<Vec<NamedColumn>, WaveError> {
+        Ok(self.state.run(WaveCommand::State)?.columns())
     }
 
     /// Returns the number of full steps since time 0.
     pub fn step(&self) -> u64 {
-        self.worker.step()
+        self.step
     }
 
     /// Returns the length of a step.
@@ -305,12 +289,12 @@ impl WaveField {
 
     /// Returns the device of the field, `None` on the host.
     pub fn device(&self) -> Option<&Device> {
-        self.worker.device()
+        self.state.description().device.as_ref()
     }
 
     /// Returns the name of the strategy for reports, for example "AVX-512, 4 planes per sweep".
     pub fn strategy_name(&self) -> String {
-        self.worker.strategy_name()
+        self.state.description().strategy_name.clone()
     }
 }
 
@@ -371,47 +355,56 @@ pub struct WaveView<'a> {
 impl WaveView<'_> {
     /// Returns energy and largest amplitude. The energy of a look ahead is that of the state.
     pub fn measures(&self) -> Result<WaveMeasures, WaveError> {
-        self.field.worker.measures(self.stored)
+        Ok(self.run(WaveCommand::Measures { field: self.stored })?.measures())
     }
 
     /// Returns the values of all nodes in their precision.
     pub fn column(&self) -> Result<FieldColumn, WaveError> {
-        self.field.worker.column(self.stored)
+        Ok(self.run(WaveCommand::Values { field: self.stored })?.column())
     }
 
     /// Returns the values of a plane of the grid in their precision. From a device only these are
     /// copied.
     pub fn plane(&self, plane: GridPlane) -> Result<FieldColumn, WaveError> {
-        self.field.worker.plane(self.stored, plane)
+        Ok(self.run(WaveCommand::Plane { field: self.stored, plane })?.column())
     }
 
     /// Returns the means of a plane of the grid over the pixels of a picture of it, and the range
     /// of its values. From a device only the means are copied.
     pub fn pixel_means(&self, plane: GridPlane, weights: &PixelWeights) -> Result<PixelMeans, WaveError> {
-        self.field.worker.pixel_means(self.stored, plane, weights)
+        let (field, division) = (self.stored, weights.division());
+        Ok(self.run(WaveCommand::PixelMeans { field, plane, division })?.means())
     }
 
     /// Returns the values of all nodes in f64.
     pub fn values(&self) -> Result<Vec<f64>, WaveError> {
-        Ok(to_f64(self.column()?))
+        Ok(self.column()?.into_f64())
     }
 
     /// Fails if a value is NaN or infinite. The error names the first such node.
     pub fn check_finite(&self) -> Result<(), WaveError> {
-        if self.field.worker.largest(self.stored)?.is_finite() {
+        let largest = self.run(WaveCommand::Largest { field: self.stored })?.numbers();
+        if largest[0].is_finite() {
             return Ok(());
         }
-        let grid = &self.field.grid;
-        match self.column()? {
-            FieldColumn::Single(values) => check_finite(grid, &values),
-            FieldColumn::Double(values) => check_finite(grid, &values),
+        match self.column()?.first_not_finite() {
+            Some((index, value)) => Err(WaveError::not_finite(&self.field.grid, index, value)),
+            None => Ok(()),
         }
+    }
+
+    fn run(&self, command: WaveCommand) -> Result<TeamReply<WaveMeasures>, WaveError> {
+        self.field.state.run(command)
     }
 }
 
-fn to_f64(column: FieldColumn) -> Vec<f64> {
-    match column {
-        FieldColumn::Single(values) => values.into_par_iter().map(f64::from).collect(),
-        FieldColumn::Double(values) => values,
-    }
+/// Returns a field on the host with a stored state.
+fn restored<R: Scalar>(
+    problem: &WaveProblem,
+    dt: f64,
+    step: u64,
+    columns: Vec<NamedColumn>,
+) -> Result<Box<dyn LedField<WavePhysics>>, WaveError> {
+    let state = state_of_columns::<R>(problem, step, columns)?;
+    Ok(Box::new(TeamWave::on_host(Medium::new(problem, dt), state)?))
 }

@@ -17,9 +17,9 @@ use super::energy::{
 };
 use super::layer::slice_count;
 use super::layer_pass::stored_values;
-use super::layout::{Layout, PaddedField};
-use super::slab::{EndImages, Slab};
-use super::{GridPlane, LayerMemory, Medium, SquaredCourant, WaveError, WaveState};
+use super::layout::{PaddedField, WaveLayout};
+use super::slab::{EndImages, HostWaveSlab};
+use super::{GridPlane, LayerMemory, Medium, SquaredCourant, WaveState};
 use crate::Scalar;
 use crate::team::Neighbours;
 
@@ -39,7 +39,7 @@ pub struct HostWave<R> {
     medium: Medium<R>,
     strategy: WaveCpuStrategy,
     step: u64,
-    slab: Slab<R>,
+    slab: HostWaveSlab<R>,
     /// Receivers that are recorded here.
     receivers: Vec<usize>,
     samples: Vec<R>,
@@ -64,7 +64,7 @@ impl<R: Scalar> HostWave<R> {
         owned: Range<usize>,
         receivers: Vec<usize>,
     ) -> Self {
-        let slab = Slab::new(&medium, state, owned);
+        let slab = HostWaveSlab::new(&medium, state, owned);
         if let SquaredCourant::Field(values) = &mut medium.squared_courant {
             *values = Vec::new();
         }
@@ -76,7 +76,7 @@ impl<R: Scalar> HostWave<R> {
     /// while it is computed.
     pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
         let bytes = size_of::<R>() as u64;
-        let layout = Layout::new(grid, slice_count(grid));
+        let layout = WaveLayout::new(grid, slice_count(grid));
         let layer_values = |&side: &Side| {
             let thickness = sides.on(side).layer()?.thickness;
             Some(2 * stored_values(&layout, side, thickness))
@@ -269,12 +269,4 @@ impl<R: Scalar> HostWave<R> {
 fn interpolated<R: Scalar>([linear, square]: [R; 2], next: R, now: R, previous: R) -> R {
     let curvature = R::from_f64(-2.0).fused_mul_add(now, next + previous);
     square.fused_mul_add(curvature, linear.fused_mul_add(next - previous, now))
-}
-
-/// Returns the error for the first value that is not finite.
-pub(super) fn check_finite<R: Scalar>(grid: &WaveGrid, values: &[R]) -> Result<(), WaveError> {
-    match values.par_iter().position_first(|u| !u.to_f64().is_finite()) {
-        Some(index) => Err(WaveError::not_finite(grid, index, values[index].to_f64())),
-        None => Ok(()),
-    }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use orrery_model::wave::{Side, Sides};
 
 use super::MAX_RADIUS;
-use super::layout::Layout;
+use super::layout::WaveLayout;
 use crate::Scalar;
 
 /// Copies `len` values from one place of a field to another, times `sign`.
@@ -21,7 +21,7 @@ pub fn copy_image<R: Scalar>(values: &mut [R], from: usize, to: usize, len: usiz
 ///
 /// `band` is the part of the plane that starts at position `base`.
 pub fn write_images<R: Scalar>(
-    layout: &Layout,
+    layout: &WaveLayout,
     sides: &Sides,
     rows: Range<usize>,
     band: &mut [R],

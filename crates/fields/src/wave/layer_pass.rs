@@ -11,12 +11,12 @@ use orrery_simd::{SimdKernel, SingleVector, Vector};
 use super::column_pass::window;
 use super::cpu::StencilPass;
 use super::layer_kernels::{LayerRows, add_layer_terms, add_slopes, update_psi};
-use super::layout::{GAP, Layout};
+use super::layout::{GAP, WaveLayout};
 use super::{LayerCoefficients, LayerMemory, MAX_RADIUS};
 use crate::Scalar;
 
 /// Returns the number of values of ψ of a layer in a slab.
-pub fn stored_values(layout: &Layout, side: Side, thickness: usize) -> usize {
+pub fn stored_values(layout: &WaveLayout, side: Side, thickness: usize) -> usize {
     let [nx, ny, planes] = layout.nodes;
     match side.axis() {
         0 => planes * ny * window(nx, side, thickness).len(),
@@ -43,7 +43,7 @@ pub struct SlabLayer<R> {
 
 impl<R: Scalar> SlabLayer<R> {
     /// Copies the part of a layer that a slab has, `None` if it has none.
-    pub fn new(layout: &Layout, index: usize, memory: &LayerMemory<R>) -> Option<Self> {
+    pub fn new(layout: &WaveLayout, index: usize, memory: &LayerMemory<R>) -> Option<Self> {
         if memory.psi.is_empty() {
             return None;
         }
@@ -63,7 +63,7 @@ impl<R: Scalar> SlabLayer<R> {
     }
 
     /// Copies the values to `memory`, which has the size of the slab's part.
-    pub fn copy_to(&mut self, layout: &Layout, memory: &mut LayerMemory<R>) {
+    pub fn copy_to(&mut self, layout: &WaveLayout, memory: &mut LayerMemory<R>) {
         self.exchange(layout, |stored, canonical, is_psi| {
             let to = if is_psi { &mut memory.psi } else { &mut memory.zeta };
             to[canonical] = *stored;
@@ -71,7 +71,7 @@ impl<R: Scalar> SlabLayer<R> {
     }
 
     /// Calls `visit` for all values, with their index in a [`LayerMemory`].
-    fn exchange(&mut self, layout: &Layout, mut visit: impl FnMut(&mut R, usize, bool)) {
+    fn exchange(&mut self, layout: &WaveLayout, mut visit: impl FnMut(&mut R, usize, bool)) {
         let [nx, ny, planes] = layout.nodes;
         let (side, thickness, row_len) = (self.side, self.thickness, self.row_len);
         let mut both = |position: usize, canonical: usize| {

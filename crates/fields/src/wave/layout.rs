@@ -20,9 +20,9 @@ use super::MAX_RADIUS;
 /// Values before each row: one register of any type, and a whole cache line.
 pub const GAP: usize = MAX_LANES;
 
-/// Layout of consecutive slices of a grid.
+/// WaveLayout of consecutive slices of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct WaveLayout {
     /// Nodes along x, y and z. The last number is 1 in two dimensions.
     pub nodes: [usize; 3],
     /// Values from a row to the next one.
@@ -33,7 +33,7 @@ pub struct Layout {
     pub ghost_planes: usize,
 }
 
-impl Layout {
+impl WaveLayout {
     /// Returns the layout of `slices` slices of a grid.
     pub fn new(grid: &WaveGrid, slices: usize) -> Self {
         let [nx, ny, _] = grid.nodes;
@@ -116,7 +116,7 @@ impl Layout {
 /// earlier store if their addresses are equal modulo 4096, and waits for it.
 const SKEW_BYTES: usize = 1344;
 
-/// A field in the layout of a [`Layout`].
+/// A field in the layout of a [`WaveLayout`].
 #[derive(Debug)]
 pub struct PaddedField<R> {
     storage: AlignedVec<R>,
@@ -126,7 +126,7 @@ pub struct PaddedField<R> {
 
 impl<R: Copy + Default> PaddedField<R> {
     /// Returns zeros. Fields that are used together have different numbers.
-    pub fn zeros(layout: &Layout, number: usize) -> Self {
+    pub fn zeros(layout: &WaveLayout, number: usize) -> Self {
         let skew = number * SKEW_BYTES / size_of::<R>();
         Self { storage: AlignedVec::zeros(layout.len() + skew), skew }
     }
@@ -148,65 +148,5 @@ impl<R> Deref for PaddedField<R> {
 impl<R> DerefMut for PaddedField<R> {
     fn deref_mut(&mut self) -> &mut [R] {
         &mut self.storage[self.skew..]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ghost_nodes_are_inside_and_belong_to_one_node() {
-        for (nodes, slices) in [([9, 10, 12], 12), ([16, 9, 30], 5), ([33, 9, 1], 9), ([33, 19, 1], 7)] {
-            let grid = WaveGrid::volume(nodes, [1.0; 3]);
-            let layout = Layout::new(&grid, slices);
-            let nodes = layout.nodes;
-            let mut used = vec![0; layout.len()];
-            for k in 0..nodes[2] {
-                for j in 0..nodes[1] {
-                    for i in 0..nodes[0] {
-                        used[layout.position([i, j, k])] += 1;
-                    }
-                    // Ghosts along x.
-                    let row = layout.row(j, k);
-                    for r in 1..=MAX_RADIUS {
-                        used[row - r] += 1;
-                        used[row + nodes[0] - 1 + r] += 1;
-                    }
-                    // A register at the end of a row.
-                    assert!(row + nodes[0].next_multiple_of(GAP) + MAX_RADIUS <= layout.len());
-                }
-                for i in 0..nodes[0] {
-                    for r in 1..=MAX_RADIUS {
-                        used[layout.position([i, 0, k]) - r * layout.pitch] += 1;
-                        used[layout.position([i, nodes[1] - 1, k]) + r * layout.pitch] += 1;
-                    }
-                }
-            }
-            assert!(used.iter().all(|count| *count <= 1));
-            assert_eq!(layout.row(0, 0) % GAP, 0);
-        }
-    }
-
-    #[test]
-    fn slices_have_the_ghost_nodes_beyond_other_sides() {
-        for (grid, slices) in
-            [(WaveGrid::volume([9, 10, 30], [1.0; 3]), 5), (WaveGrid::plane([17, 30], [1.0; 2]), 6)]
-        {
-            let layout = Layout::new(&grid, slices);
-            assert_eq!(layout.slices(), slices);
-            let (ghosts, n) = (MAX_RADIUS as isize, slices as isize);
-            assert!(layout.slice_start(n + ghosts) <= layout.len());
-            for slice in 0..slices {
-                let range = layout.slice_range(&(slice..slice + 1));
-                let (rows, planes) = layout.rows_and_planes(&(slice..slice + 1));
-                assert_eq!((rows.len(), planes.len()), (layout.nodes[1].min(rows.len()), 1));
-                let first = layout.row(rows.start, planes.start);
-                let last = layout.row(rows.end - 1, planes.start) + layout.nodes[0] - 1;
-                assert!(range.contains(&(first - MAX_RADIUS)) && range.contains(&(last + MAX_RADIUS)));
-            }
-            // The first ghost slice is inside.
-            assert!(layout.slice_start(-ghosts) < layout.slice_start(0));
-        }
     }
 }

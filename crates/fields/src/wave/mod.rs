@@ -53,8 +53,10 @@
 mod accuracy;
 mod bands;
 mod column_pass;
+mod columns;
 pub mod cpu;
 pub mod device;
+mod division;
 mod energy;
 mod error;
 mod field;
@@ -64,7 +66,7 @@ mod kernels;
 mod layer;
 mod layer_kernels;
 mod layer_pass;
-mod layout;
+pub mod layout;
 mod medium;
 mod points;
 mod problem;
@@ -74,31 +76,21 @@ mod spectrum;
 mod state;
 mod stencil;
 mod team;
-mod time_dispersion;
-mod worker;
+pub mod time_dispersion;
 
 pub use accuracy::WaveAccuracy;
 pub use energy::WaveMeasures;
 pub(crate) use energy::sum_rows;
 pub use error::WaveError;
-pub use field::{GridPlane, WaveColumn, WaveDeviceSetup, WaveField, WaveView};
+pub use field::{GridPlane, WaveDeviceSetup, WaveField, WaveView};
 pub use host::{HostWave, StoredWave};
 pub use layer::{LayerCoefficients, LayerMemory};
 pub(crate) use layer_pass::SlabLayer;
 pub use medium::{Medium, SquaredCourant};
 pub use points::{ReceiverTable, SourceTable};
 pub use problem::{Velocity, WaveProblem, WaveSource};
-pub(crate) use slab::Slab;
+pub(crate) use slab::HostWaveSlab;
 pub use state::WaveState;
 pub use stencil::{MAX_RADIUS, SpaceOrder, Stencil};
 pub use team::follow;
 pub use time_dispersion::{SourceSignal, TimeDispersion, corrected_traces};
-
-#[cfg(test)]
-mod cpu_tests;
-#[cfg(test)]
-mod field_tests;
-#[cfg(test)]
-mod layer_tests;
-#[cfg(test)]
-mod reference_tests;

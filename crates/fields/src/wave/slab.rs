@@ -10,17 +10,17 @@ use super::cpu::{CourantPlanes, StencilPass, WaveCpuStrategy};
 use super::images::{copy_image, write_images};
 use super::layer::{has_side, slice_count};
 use super::layer_pass::SlabLayer;
-use super::layout::{GAP, Layout, PaddedField};
+use super::layout::{GAP, PaddedField, WaveLayout};
 use super::{MAX_RADIUS, Medium, SquaredCourant, WaveState};
 use crate::Scalar;
-use crate::team::Neighbours;
+use crate::team::{Neighbours, SlabParts};
 
 /// Slices of a wave field. Slices of functions count from the first owned one.
 #[derive(Debug)]
-pub struct Slab<R> {
+pub struct HostWaveSlab<R> {
     /// Slices of the grid that the slab updates.
     pub owned: Range<usize>,
-    pub layout: Layout,
+    pub layout: WaveLayout,
     /// u with ghost nodes.
     pub now: PaddedField<R>,
     /// u one step earlier, which becomes u one step later.
@@ -30,19 +30,11 @@ pub struct Slab<R> {
     pub layers: Vec<SlabLayer<R>>,
 }
 
-/// Parts of a padded field: the ghost slices below, the border of the lower neighbour, the
-/// interior, the border of the upper neighbour and the ghost slices above.
-struct SlabParts<'a, R> {
-    ghosts: [&'a mut [R]; 2],
-    borders: [&'a mut [R]; 2],
-    interior: &'a mut [R],
-}
-
-impl<R: Scalar> Slab<R> {
+impl<R: Scalar> HostWaveSlab<R> {
     /// Copies the state and the medium of the slices `owned`, which have values of these slices
     /// only. Ghost slices of neighbours are zero.
     pub fn new(medium: &Medium<R>, state: &WaveState<R>, owned: Range<usize>) -> Self {
-        let layout = Layout::new(&medium.grid, owned.len());
+        let layout = WaveLayout::new(&medium.grid, owned.len());
         let padded = |values: &[R], number| padded(&layout, values, number);
         let courant = match &medium.squared_courant {
             SquaredCourant::Uniform(_) => PaddedField::empty(),
@@ -89,7 +81,7 @@ impl<R: Scalar> Slab<R> {
         let [low, interior, high] = neighbours.split(self.layout.slices(), MAX_RADIUS);
         let (mut step, next) = self.step(medium, strategy, amplitudes);
         let SlabParts { ghosts, borders: [low_next, high_next], interior: next } =
-            split_parts(step.layout, &interior, next);
+            SlabParts::split(next, part_starts(step.layout, &interior));
         step.update(low, low_next, None);
         step.update(high, high_next, None);
         neighbours.exchange([low_next, high_next], ghosts, |exchange| {
@@ -105,9 +97,7 @@ impl<R: Scalar> Slab<R> {
     /// Replaces the ghost slices of u by the values of the neighbours.
     pub(super) fn exchange_ghosts(&mut self, neighbours: &Neighbours) -> Result<(), ClusterError> {
         let [_, interior, _] = neighbours.split(self.layout.slices(), MAX_RADIUS);
-        let SlabParts { ghosts, borders: [low, high], .. } =
-            split_parts(&self.layout, &interior, &mut self.now);
-        neighbours.exchange([low, high], ghosts, |_| Ok(()))
+        SlabParts::split(&mut self.now, part_starts(&self.layout, &interior)).exchange_ghosts(neighbours)
     }
 
     /// Writes the images beyond the sides at the ends of the slices' axis. All slices must have
@@ -182,7 +172,7 @@ struct SlabStep<'a, R> {
     amplitudes: &'a [R],
     /// First slice of the slab.
     first: usize,
-    layout: &'a Layout,
+    layout: &'a WaveLayout,
     pass: StencilPass<'a, R>,
     layers: &'a mut [SlabLayer<R>],
 }
@@ -236,18 +226,12 @@ impl<R: Scalar> SlabStep<'_, R> {
     }
 }
 
-/// Splits a padded field around the slices `interior`.
-fn split_parts<'a, R>(layout: &Layout, interior: &Range<usize>, field: &'a mut [R]) -> SlabParts<'a, R> {
+/// Returns the positions at which the parts of a padded field around the slices `interior` start,
+/// for [`SlabParts::split`].
+fn part_starts(layout: &WaveLayout, interior: &Range<usize>) -> [usize; 6] {
     let (ghosts, slices) = (MAX_RADIUS as isize, layout.slices() as isize);
-    let bounds = [-ghosts, 0, interior.start as isize, interior.end as isize, slices, slices + ghosts];
-    let bounds = bounds.map(|slice| layout.slice_start(slice));
-    let mut rest = &mut field[bounds[0]..bounds[5]];
-    let [below, low, interior, high, above] = std::array::from_fn(|part| {
-        let (part, later) = std::mem::take(&mut rest).split_at_mut(bounds[part + 1] - bounds[part]);
-        rest = later;
-        part
-    });
-    SlabParts { ghosts: [below, above], borders: [low, high], interior }
+    let starts = [-ghosts, 0, interior.start as isize, interior.end as isize, slices, slices + ghosts];
+    starts.map(|slice| layout.slice_start(slice))
 }
 
 /// Returns v of a slab with this field.
@@ -258,7 +242,7 @@ pub(super) fn courant_planes<'a, R: Scalar>(medium: &Medium<R>, field: &'a [R]) 
     }
 }
 
-/// Field whose images [`Slab::write_end_images`] writes.
+/// Field whose images [`HostWaveSlab::write_end_images`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndImages {
     /// u at the time of the step.
@@ -268,7 +252,7 @@ pub enum EndImages {
 }
 
 /// Copies the values of all nodes of a slab into a padded field.
-fn padded<R: Scalar>(layout: &Layout, values: &[R], number: usize) -> PaddedField<R> {
+fn padded<R: Scalar>(layout: &WaveLayout, values: &[R], number: usize) -> PaddedField<R> {
     let [nx, ny, planes] = layout.nodes;
     assert_eq!(values.len(), nx * ny * planes, "values of the slices of the slab");
     let mut field = PaddedField::zeros(layout, number);

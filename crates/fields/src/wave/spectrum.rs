@@ -94,32 +94,3 @@ fn bin_power(samples: &[f64], frequency: f64) -> f64 {
     }
     sum_re * sum_re + sum_im * sum_im
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_oscillations_have_their_frequency() {
-        let values: Vec<f64> = (0..20_000).map(|k| (0.5 * f64::from(k)).sin()).collect();
-        let (lines, largest) = spectrum(&Wavelet::Sampled { interval: 0.1, values }).unwrap();
-        let frequency = 0.5 / (2.0 * PI * 0.1);
-        let mean: f64 = lines.iter().map(|line| line.power * line.frequency).sum::<f64>()
-            / lines.iter().map(|line| line.power).sum::<f64>();
-        assert!((mean / frequency - 1.0).abs() < 0.01 && (largest / frequency - 1.0).abs() < 0.05);
-        assert_eq!(spectrum(&Wavelet::Sampled { interval: 1.0, values: vec![0.0; 3] }), None);
-        assert_eq!(spectrum(&Wavelet::Ricker { frequency: 1.0, delay: 0.0, amplitude: 0.0 }), None);
-        // A spike has all frequencies.
-        let (_, largest) = spectrum(&Wavelet::Sampled { interval: 1.0, values: vec![0.0, 1.0] }).unwrap();
-        assert!(largest > 0.45);
-    }
-
-    #[test]
-    fn the_largest_frequency_of_a_ricker_wavelet_has_the_share_of_samples() {
-        let (lines, largest) = spectrum(&Wavelet::ricker(4.0)).unwrap();
-        let power = |lines: &mut dyn Iterator<Item = &Line>| lines.map(|line| line.power).sum::<f64>();
-        let above = power(&mut lines.iter().filter(|line| line.frequency > largest));
-        let share = above / power(&mut lines.iter());
-        assert!((0.5..2.0).contains(&(share / SHARE_ABOVE)), "{share:e}");
-    }
-}

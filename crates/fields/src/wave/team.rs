@@ -1,42 +1,73 @@
 //! Waves that several ranks compute together.
 //!
-//! [`TeamWave`] is the slab of one rank with the operations of all. The leader's field sends a
-//! [`WaveCommand`] before each of them, and [`follow`] executes the commands on the other ranks. A
-//! field on one rank is a team of one, which sends nothing.
-//!
 //! All columns of a state are those of the slabs one after the other. Each receiver is recorded by
 //! one rank, which has all nodes of the receiver in its slices or ghost slices.
-
-mod command;
-mod division;
-mod part;
-#[cfg(test)]
-mod tests;
 
 use std::ops::Range;
 
 use orrery_cluster::Team;
-use orrery_device::Device;
 use orrery_model::Precision;
 use orrery_model::analysis::max_or_nan;
-use orrery_model::grid::{PixelMeans, PixelWeights};
+use orrery_model::grid::{PixelDivision, PixelMeans, PixelWeights};
 use orrery_model::wave::{Sides, WaveGrid};
+use serde::{Deserialize, Serialize};
 
-use command::{WaveCommand, WaveStart};
-pub(super) use division::SlabDivision;
-use division::layer_len;
-use part::WavePart;
-
-use super::device::{WaveDeviceStrategy, WaveShape};
+use super::columns::state_columns;
+use super::cpu::WaveCpuStrategy;
+use super::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
+use super::division::{SlabDivision, layer_len};
 use super::energy::{NO_ENERGY, added_energies, energy_scale};
-use super::field::{GridPlane, WaveColumn, WaveDeviceSetup};
-use super::host::StoredWave;
+use super::host::{HostWave, StoredWave};
 use super::layer::{node_range, slice_count};
-use super::worker::{WaveWorker, state_columns};
-use super::{LayerMemory, Medium, WaveError, WaveMeasures, WaveProblem, WaveState};
+use super::{
+    GridPlane, LayerMemory, Medium, WaveDeviceSetup, WaveError, WaveMeasures, WaveProblem, WaveState,
+};
 use crate::Scalar;
-use crate::heat::FieldColumn;
-use crate::team::{LastCommand, PixelRows, RowSource, gather_parts, pass_along, scatter_parts};
+use crate::pixels::pixel_means_of;
+use crate::team::{
+    DeviceOf, FieldPhysics, LinkedSlab, Neighbours, PixelRows, SlabDescription, SlabPart, TeamField,
+    TeamReply, TeamSlab, follow_leader, gather_parts, pass_along, scatter_parts,
+};
+
+/// Types of wave fields.
+#[derive(Debug)]
+pub(super) struct WavePhysics;
+
+impl FieldPhysics for WavePhysics {
+    type Start = WaveStart;
+    type Command = WaveCommand;
+    type Measures = WaveMeasures;
+    type Strategy = WaveDeviceStrategy;
+    type Error = WaveError;
+
+    fn is_advance(command: &WaveCommand) -> bool {
+        matches!(command, WaveCommand::Advance { .. })
+    }
+}
+
+/// Data that followers need for their slabs. The state of the slabs follows if the field has one.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct WaveStart {
+    dt: f64,
+    step: u64,
+    /// False for a field at rest at time 0.
+    has_state: bool,
+}
+
+/// An operation of all ranks.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum WaveCommand {
+    Advance { steps: u64 },
+    StepAhead { fraction: f64 },
+    EndAhead,
+    Measures { field: StoredWave },
+    Largest { field: StoredWave },
+    Values { field: StoredWave },
+    Plane { field: StoredWave, plane: GridPlane },
+    PixelMeans { field: StoredWave, plane: GridPlane, division: PixelDivision },
+    Samples,
+    State,
+}
 
 /// The slab of this rank, with the operations of all ranks.
 #[derive(Debug)]
@@ -45,13 +76,11 @@ pub(super) struct TeamWave<R: Scalar> {
     grid: WaveGrid,
     sides: Sides,
     division: SlabDivision,
-    part: WavePart<R>,
+    part: SlabPart<HostWave<R>, DeviceWave<R>>,
     /// Step at which the slabs were created.
     first_step: u64,
     /// Samples up to that step, on the leader only.
     earlier_samples: Vec<R>,
-    /// Ends the work of the followers, on the leader only.
-    _last: Option<LastCommand<WaveCommand>>,
 }
 
 impl<R: Scalar> TeamWave<R> {
@@ -61,50 +90,27 @@ impl<R: Scalar> TeamWave<R> {
         problem: &WaveProblem,
         dt: f64,
         setup: Option<&WaveDeviceSetup>,
-    ) -> Result<Self, WaveError> {
+    ) -> Result<TeamField<Self>, WaveError> {
         let division = SlabDivision::new(problem.grid(), problem.sides(), team.size())?;
-        let owned = &division.slabs[0];
-        let medium = Medium::<R>::of_slab(problem, dt, owned);
-        let mut state = WaveState::slab_at_rest(&medium, owned);
+        let owned = division.slabs[0].clone();
+        let medium = Medium::<R>::of_slab(problem, dt, &owned);
+        let mut state = WaveState::slab_at_rest(&medium, &owned);
         state.samples = vec![R::default(); medium.receivers.len()];
-        team.lead(&WaveStart { dt, step: 0, has_state: false, is_on_device: setup.is_some() })?;
-        let last = LastCommand::new(team, WaveCommand::End);
-        Ok(Self { _last: Some(last), ..Self::with_slab(team, division, medium, state, setup)? })
+        let start = WaveStart { dt, step: 0, has_state: false };
+        TeamField::lead(team, start, setup.is_some(), || {
+            Self::with_slab(team, division, medium, state, setup)
+        })
     }
 
     /// Returns a field in host memory, with the given state of all nodes.
-    pub(super) fn on_host(medium: Medium<R>, state: WaveState<R>) -> Result<Self, WaveError> {
-        let division = SlabDivision::whole(slice_count(&medium.grid));
-        Self::with_slab(&Team::alone(), division, medium, state, None)
+    pub(super) fn on_host(medium: Medium<R>, state: WaveState<R>) -> Result<TeamField<Self>, WaveError> {
+        let (team, division) = (Team::alone(), SlabDivision::whole(slice_count(&medium.grid)));
+        let start = WaveStart { dt: medium.dt, step: state.step, has_state: true };
+        TeamField::lead(&team, start, false, || Self::with_slab(&team, division, medium, state, None))
     }
 
-    /// Divides a field of one rank among the ranks of a team, whose leader this rank is. Without a
-    /// strategy, a device uses the default one.
-    fn divided(
-        self,
-        team: &Team,
-        device: Option<(&Device, Option<WaveDeviceStrategy>)>,
-    ) -> Result<Self, WaveError> {
-        assert_eq!(self.team.size(), 1, "a field of one rank can be divided");
-        let earlier_samples = self.earlier_samples;
-        let (mut medium, mut state) = self.part.into_parts()?;
-        let division = SlabDivision::new(&medium.grid, &medium.sides, team.size())?;
-        let setup = device.map(|(device, strategy)| {
-            let default = || WaveDeviceStrategy::default_for(device, WaveShape::of_medium(&medium));
-            WaveDeviceSetup { device: device.clone(), strategy: strategy.unwrap_or_else(default) }
-        });
-        let (dt, step, is_on_device) = (medium.dt, state.step, setup.is_some());
-        team.lead(&WaveStart { dt, step, has_state: true, is_on_device })?;
-        let last = LastCommand::new(team, WaveCommand::End);
-        medium.limit_to(&division.slabs[0]);
-        let recorded = std::mem::take(&mut state.samples);
-        let mut state = scatter_state(team, &division, &medium, state)?;
-        state.samples = [earlier_samples, recorded].concat();
-        Ok(Self { _last: Some(last), ..Self::with_slab(team, division, medium, state, setup.as_ref())? })
-    }
-
-    /// Returns the slab of this rank. `medium` and `state` are those of its slices, with all
-    /// samples on the leader.
+    /// Returns the slab of this rank, with ghost slices from its neighbours. `medium` and `state`
+    /// are those of its slices, with all samples on the leader.
     fn with_slab(
         team: &Team,
         mut division: SlabDivision,
@@ -115,56 +121,107 @@ impl<R: Scalar> TeamWave<R> {
         let (grid, sides) = (medium.grid, medium.sides);
         let (first_step, earlier_samples) = (state.step, std::mem::take(&mut state.samples));
         division.assign_receivers(&grid, &medium.receivers);
-        let part = WavePart::new(team, &division, medium, &state, setup)?;
-        let team = team.clone();
-        Ok(Self { team, grid, sides, division, part, first_step, earlier_samples, _last: None })
+        let (rank, neighbours) = (team.transport().rank(), Neighbours::new(team, false));
+        let (owned, receivers) = (division.slabs[rank].clone(), division.recorded(rank));
+        let part = match setup {
+            None => {
+                let strategy = WaveCpuStrategy::resolve();
+                let mut wave = HostWave::of_slab(medium, &state, strategy, owned, receivers);
+                wave.exchange_ghosts(&neighbours)?;
+                SlabPart::Host(Box::new(wave), neighbours)
+            }
+            Some(setup) => {
+                let device = setup.rank_device(team, &neighbours)?;
+                let wave = DeviceWave::of_slab(&device, medium, &state, setup.strategy, owned, &receivers)?;
+                SlabPart::Device(Box::new(LinkedSlab::new(wave, neighbours)?))
+            }
+        };
+        Ok(Self { team: team.clone(), grid, sides, division, part, first_step, earlier_samples })
+    }
+
+    fn advance(&mut self, steps: u64) -> Result<(), WaveError> {
+        match &mut self.part {
+            SlabPart::Host(wave, neighbours) if neighbours.is_alone() => wave.advance(steps),
+            SlabPart::Host(wave, neighbours) => wave.advance_with(neighbours, steps)?,
+            SlabPart::Device(linked) => linked.advance((0..steps).map(|_| ()))?,
+        }
+        Ok(())
+    }
+
+    fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError> {
+        match &mut self.part {
+            SlabPart::Host(wave, _) => wave.step_ahead(fraction),
+            SlabPart::Device(linked) => linked.completed()?.step_ahead(fraction)?,
+        }
+        Ok(())
+    }
+
+    /// Replaces the state by the result of the last look ahead, with its ghost slices.
+    fn end_ahead(&mut self) -> Result<(), WaveError> {
+        match &mut self.part {
+            SlabPart::Host(wave, neighbours) => {
+                wave.end_ahead();
+                wave.exchange_ghosts(neighbours)?;
+            }
+            SlabPart::Device(linked) => {
+                linked.completed()?.end_ahead()?;
+                linked.exchange_ghosts()?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns energy and largest amplitude on the leader.
-    fn collect_measures(&self, field: StoredWave) -> Result<Option<WaveMeasures>, WaveError> {
-        let energies = self.part.energies()?;
+    fn measures(&mut self, field: StoredWave) -> Result<Option<WaveMeasures>, WaveError> {
+        let energies = self.part.read_completed(HostWave::row_energies, DeviceWave::part_energies)?;
         let energy = pass_along(&self.team, [NO_ENERGY], |[sum]| [added_energies(sum, &energies)])?;
-        let largest = self.collect_largest(field)?;
+        let largest = self.largest(field)?;
         let scale = energy_scale(&self.grid);
         Ok(energy.zip(largest).map(|([energy], largest)| WaveMeasures { energy: scale * energy, largest }))
     }
 
     /// Returns the largest amplitude on the leader.
-    fn collect_largest(&self, field: StoredWave) -> Result<Option<f64>, WaveError> {
-        let largest = self.part.largest(field)?;
+    fn largest(&self, field: StoredWave) -> Result<Option<f64>, WaveError> {
+        let largest = self.part.read(|wave| wave.largest(field), |wave| wave.largest(field))?;
         let largest = self.team.transport().reduce(0, &[largest], max_or_nan)?;
         Ok(largest.map(|largest| largest[0]))
     }
 
     /// Returns the values of all nodes on the leader.
-    fn collect_values(&self, field: StoredWave) -> Result<Vec<R>, WaveError> {
-        self.gather(self.part.values(field)?, |slab| node_range(&self.grid, slab).len())
+    fn values(&self, field: StoredWave) -> Result<Vec<R>, WaveError> {
+        let values = self.part.read(|wave| wave.values(field), |wave| wave.values(field))?;
+        self.gather(values, |slab| node_range(&self.grid, slab).len())
     }
 
     /// Returns the values of a plane on the leader.
-    fn collect_plane(&self, field: StoredWave, plane: GridPlane) -> Result<Vec<R>, WaveError> {
-        self.gather(self.part.plane(field, plane)?, |slab| plane.nodes_in_slices(&self.grid, slab))
+    fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<Vec<R>, WaveError> {
+        let values = self.part.read(|wave| wave.plane(field, plane), |wave| wave.plane(field, plane))?;
+        self.gather(values, |slab| plane.nodes_in_slices(&self.grid, slab))
     }
 
     /// Returns the means of a plane over pixels on the leader.
-    fn collect_pixel_means(
+    fn pixel_means(
         &self,
         field: StoredWave,
         plane: GridPlane,
         weights: &PixelWeights,
     ) -> Result<Option<PixelMeans>, WaveError> {
-        let slow_axis = self.grid.depth_axis();
-        if self.team.size() == 1 {
-            return self.part.pixel_means(field, plane, weights).map(Some);
-        }
-        if plane.axes()[1] == slow_axis {
+        let means_of = |weights: &PixelWeights| {
+            let on_host = |wave: &HostWave<R>| pixel_means_of(&wave.plane(field, plane), weights);
+            Ok::<_, WaveError>(self.part.read(on_host, |wave| wave.pixel_means(field, plane, weights))?)
+        };
+        if plane.axes()[1] == self.grid.depth_axis() || self.team.size() == 1 {
+            let rows_of = |rows: Range<usize>| {
+                let on_host = |wave: &HostWave<R>| wave.plane_rows(field, plane, rows.clone());
+                Ok(self.part.read(on_host, |wave| wave.plane_rows(field, plane, rows.clone()))?)
+            };
             let rows = PixelRows { team: &self.team, owned: &self.division.slabs, weights };
-            return rows.means(&PlaneRows { part: &self.part, field, plane });
+            return rows.means(rows_of, means_of);
         }
         // All nodes of the plane have the same rank, which computes the means.
-        let means = match self.division.slabs[self.rank()].contains(&plane.node) {
+        let means = match self.division.slabs[self.team.transport().rank()].contains(&plane.node) {
             true => {
-                let PixelMeans { mut means, min, max } = self.part.pixel_means(field, plane, weights)?;
+                let PixelMeans { mut means, min, max } = means_of(weights)?;
                 means.extend([min, max]);
                 means
             }
@@ -179,12 +236,14 @@ impl<R: Scalar> TeamWave<R> {
     }
 
     /// Returns all samples on the leader.
-    fn collect_samples(&self) -> Result<Vec<R>, WaveError> {
-        let steps = (self.part.step() - self.first_step) as usize;
+    fn samples(&mut self) -> Result<Vec<R>, WaveError> {
+        let step = self.part.read(HostWave::step, |wave| Ok(wave.step()))?;
+        let steps = (step - self.first_step) as usize;
         let counts: Vec<usize> =
             (0..self.team.size()).map(|rank| self.division.recorded(rank).len()).collect();
         let lengths: Vec<usize> = counts.iter().map(|count| steps * count).collect();
-        let gathered = gather_parts(&self.team, self.part.samples()?, &lengths)?;
+        let recorded = self.part.read_completed(|wave| wave.samples().to_vec(), DeviceWave::samples)?;
+        let gathered = gather_parts(&self.team, recorded, &lengths)?;
         if !self.team.is_leader() {
             return Ok(Vec::new());
         }
@@ -208,8 +267,9 @@ impl<R: Scalar> TeamWave<R> {
     }
 
     /// Returns the state of all nodes on the leader.
-    fn collect_state(&self) -> Result<WaveState<R>, WaveError> {
-        let WaveState { step, now, previous, layers, .. } = self.part.state()?;
+    fn state(&mut self) -> Result<WaveState<R>, WaveError> {
+        let WaveState { step, now, previous, layers, .. } =
+            self.part.read_completed(HostWave::state, DeviceWave::state)?;
         let nodes = |slab: &Range<usize>| node_range(&self.grid, slab).len();
         let now = self.gather(now, nodes)?;
         let previous = self.gather(previous, nodes)?;
@@ -218,7 +278,7 @@ impl<R: Scalar> TeamWave<R> {
             Ok(LayerMemory { side, psi: self.gather(psi, length)?, zeta: self.gather(zeta, length)? })
         };
         let layers = layers.into_iter().map(gather_layer).collect::<Result<_, WaveError>>()?;
-        Ok(WaveState { step, now, previous, layers, samples: self.collect_samples()? })
+        Ok(WaveState { step, now, previous, layers, samples: self.samples()? })
     }
 
     /// Returns the parts of all ranks on the leader. `length` returns that of a slab.
@@ -226,54 +286,67 @@ impl<R: Scalar> TeamWave<R> {
         let lengths: Vec<usize> = self.division.slabs.iter().map(length).collect();
         Ok(gather_parts(&self.team, part, &lengths)?)
     }
+}
 
-    fn rank(&self) -> usize {
-        self.team.transport().rank()
-    }
+impl<R: Scalar> TeamSlab for TeamWave<R> {
+    type Physics = WavePhysics;
 
-    /// Executes commands of the leader until the last one.
-    fn obey(&mut self) -> Result<(), WaveError> {
-        loop {
-            match self.team.next_command()? {
-                WaveCommand::Advance { steps } => {
-                    // Waits, so that the time is that of the device.
-                    let (team, part) = (&self.team, &mut self.part);
-                    team.time_steps(|| part.advance(steps).and_then(|()| part.wait()))?;
-                }
-                WaveCommand::StepAhead { fraction } => self.part.step_ahead(fraction)?,
-                WaveCommand::EndAhead => self.part.end_ahead()?,
-                WaveCommand::Measures { field } => drop(self.collect_measures(field)?),
-                WaveCommand::Largest { field } => drop(self.collect_largest(field)?),
-                WaveCommand::Values { field } => drop(self.collect_values(field)?),
-                WaveCommand::Plane { field, plane } => drop(self.collect_plane(field, plane)?),
-                WaveCommand::PixelMeans { field, plane, division } => {
-                    let weights = PixelWeights::from_division(division);
-                    drop(self.collect_pixel_means(field, plane, &weights)?);
-                }
-                WaveCommand::Samples => drop(self.collect_samples()?),
-                WaveCommand::State => drop(self.collect_state()?),
-                WaveCommand::End => return Ok(()),
+    fn execute(&mut self, command: WaveCommand) -> Result<TeamReply<WaveMeasures>, WaveError> {
+        Ok(match command {
+            WaveCommand::Advance { steps } => self.advance(steps)?.into(),
+            WaveCommand::StepAhead { fraction } => self.step_ahead(fraction)?.into(),
+            WaveCommand::EndAhead => self.end_ahead()?.into(),
+            WaveCommand::Measures { field } => TeamReply::of(self.measures(field)?, TeamReply::Measures),
+            WaveCommand::Largest { field } => {
+                TeamReply::of(self.largest(field)?, |largest| TeamReply::Numbers(vec![largest]))
             }
-        }
-    }
-}
-
-/// Rows of a plane in the slab of this rank.
-struct PlaneRows<'a, R: Scalar> {
-    part: &'a WavePart<R>,
-    field: StoredWave,
-    plane: GridPlane,
-}
-
-impl<R: Scalar> RowSource<R> for PlaneRows<'_, R> {
-    type Error = WaveError;
-
-    fn rows(&self, rows: Range<usize>) -> Result<Vec<R>, WaveError> {
-        self.part.plane_rows(self.field, self.plane, rows)
+            WaveCommand::Values { field } => TeamReply::Column(R::into_column(self.values(field)?)),
+            WaveCommand::Plane { field, plane } => {
+                TeamReply::Column(R::into_column(self.plane(field, plane)?))
+            }
+            WaveCommand::PixelMeans { field, plane, division } => {
+                let weights = PixelWeights::from_division(division);
+                TeamReply::of(self.pixel_means(field, plane, &weights)?, TeamReply::Means)
+            }
+            WaveCommand::Samples => TeamReply::Column(R::into_column(self.samples()?)),
+            WaveCommand::State => TeamReply::Columns(state_columns(self.state()?)),
+        })
     }
 
-    fn means(&self, weights: &PixelWeights) -> Result<PixelMeans, WaveError> {
-        self.part.pixel_means(self.field, self.plane, weights)
+    fn wait(&self) -> Result<(), WaveError> {
+        Ok(self.part.wait()?)
+    }
+
+    fn description(&self) -> SlabDescription {
+        let strategy_name = match &self.part {
+            SlabPart::Host(wave, _) => wave.strategy().name(),
+            SlabPart::Device(linked) => linked.slab().strategy().name(),
+        };
+        SlabDescription { device: self.part.device().cloned(), strategy_name, steps_per_pass: 1 }
+    }
+
+    fn divided(self, team: &Team, device: DeviceOf<'_, WavePhysics>) -> Result<TeamField<Self>, WaveError> {
+        let earlier_samples = self.earlier_samples;
+        let (mut medium, mut state) = match self.part {
+            SlabPart::Host(wave, _) => wave.into_parts(),
+            SlabPart::Device(linked) => {
+                let wave = linked.into_slab();
+                let state = wave.state()?;
+                (wave.into_medium()?, state)
+            }
+        };
+        let division = SlabDivision::new(&medium.grid, &medium.sides, team.size())?;
+        let setup = WaveDeviceSetup::of(device, |device| {
+            WaveDeviceStrategy::default_for(device, WaveShape::of_medium(&medium))
+        });
+        let start = WaveStart { dt: medium.dt, step: state.step, has_state: true };
+        TeamField::lead(team, start, setup.is_some(), || {
+            medium.limit_to(&division.slabs[0]);
+            let recorded = std::mem::take(&mut state.samples);
+            let mut state = scatter_state(team, &division, &medium, state)?;
+            state.samples = [earlier_samples, recorded].concat();
+            Self::with_slab(team, division, medium, state, setup.as_ref())
+        })
     }
 }
 
@@ -321,100 +394,11 @@ fn follow_in<R: Scalar>(
 ) -> Result<(), WaveError> {
     // The leader fails for the same reason, and sends nothing then.
     let division = SlabDivision::new(problem.grid(), problem.sides(), team.size())?;
-    let WaveStart { dt, step, has_state, is_on_device } = team.next_command()?;
-    let rank = team.transport().rank();
-    if setup.is_some() != is_on_device {
-        return Err(WaveError::MixedRanks { rank, is_on_device: setup.is_some() });
-    }
-    let owned = division.slabs[rank].clone();
-    let medium = Medium::<R>::of_slab(problem, dt, &owned);
-    let state = WaveState { step, ..WaveState::slab_at_rest(&medium, &owned) };
-    let state = if has_state { scatter_state(team, &division, &medium, state)? } else { state };
-    TeamWave::with_slab(team, division, medium, state, setup)?.obey()
-}
-
-/// Returns the result of an operation, which the leader has.
-fn leader_result<T>(result: Option<T>) -> T {
-    result.expect("the leader has the result")
-}
-
-impl<R: Scalar> WaveWorker for TeamWave<R> {
-    fn advance(&mut self, steps: u64) -> Result<(), WaveError> {
-        self.team.lead(&WaveCommand::Advance { steps })?;
-        self.part.advance(steps)
-    }
-
-    fn step_ahead(&mut self, fraction: f64) -> Result<(), WaveError> {
-        self.team.lead(&WaveCommand::StepAhead { fraction })?;
-        self.part.step_ahead(fraction)
-    }
-
-    fn end_ahead(&mut self) -> Result<(), WaveError> {
-        self.team.lead(&WaveCommand::EndAhead)?;
-        self.part.end_ahead()
-    }
-
-    fn step(&self) -> u64 {
-        self.part.step()
-    }
-
-    fn wait(&self) -> Result<(), WaveError> {
-        self.part.wait()
-    }
-
-    fn measures(&self, field: StoredWave) -> Result<WaveMeasures, WaveError> {
-        self.team.lead(&WaveCommand::Measures { field })?;
-        self.collect_measures(field).map(leader_result)
-    }
-
-    fn largest(&self, field: StoredWave) -> Result<f64, WaveError> {
-        self.team.lead(&WaveCommand::Largest { field })?;
-        self.collect_largest(field).map(leader_result)
-    }
-
-    fn column(&self, field: StoredWave) -> Result<FieldColumn, WaveError> {
-        self.team.lead(&WaveCommand::Values { field })?;
-        Ok(R::into_column(self.collect_values(field)?))
-    }
-
-    fn plane(&self, field: StoredWave, plane: GridPlane) -> Result<FieldColumn, WaveError> {
-        self.team.lead(&WaveCommand::Plane { field, plane })?;
-        Ok(R::into_column(self.collect_plane(field, plane)?))
-    }
-
-    fn pixel_means(
-        &self,
-        field: StoredWave,
-        plane: GridPlane,
-        weights: &PixelWeights,
-    ) -> Result<PixelMeans, WaveError> {
-        self.team.lead(&WaveCommand::PixelMeans { field, plane, division: weights.division() })?;
-        self.collect_pixel_means(field, plane, weights).map(leader_result)
-    }
-
-    fn samples(&self) -> Result<FieldColumn, WaveError> {
-        self.team.lead(&WaveCommand::Samples)?;
-        Ok(R::into_column(self.collect_samples()?))
-    }
-
-    fn columns(&self) -> Result<Vec<WaveColumn>, WaveError> {
-        self.team.lead(&WaveCommand::State)?;
-        Ok(state_columns(self.collect_state()?))
-    }
-
-    fn device(&self) -> Option<&Device> {
-        self.part.device()
-    }
-
-    fn strategy_name(&self) -> String {
-        self.part.strategy_name()
-    }
-
-    fn moved_to(
-        self: Box<Self>,
-        team: &Team,
-        device: Option<(&Device, Option<WaveDeviceStrategy>)>,
-    ) -> Result<Box<dyn WaveWorker>, WaveError> {
-        Ok(Box::new(self.divided(team, device)?))
-    }
+    follow_leader(team, setup.is_some(), |WaveStart { dt, step, has_state }| {
+        let owned = division.slabs[team.transport().rank()].clone();
+        let medium = Medium::<R>::of_slab(problem, dt, &owned);
+        let state = WaveState { step, ..WaveState::slab_at_rest(&medium, &owned) };
+        let state = if has_state { scatter_state(team, &division, &medium, state)? } else { state };
+        TeamWave::with_slab(team, division, medium, state, setup)
+    })
 }

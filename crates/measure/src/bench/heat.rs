@@ -3,7 +3,7 @@
 
 use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
 use orrery_fields::Scalar;
-use orrery_fields::heat::cpu::CpuStrategy;
+use orrery_fields::heat::cpu::HeatCpuStrategy;
 use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy, StoredField};
 use orrery_fields::heat::{Conductivity, HeatProblem, Plate};
 use orrery_model::Precision;
@@ -205,8 +205,8 @@ impl<'a> HeatBench<'a> {
     ) {
         let problem = bench_problem(n, R::PRECISION, is_variable);
         let plate = Plate::<R>::new(&problem);
-        let default = CpuStrategy { instruction_set: self.set, ..CpuStrategy::resolve(&plate) };
-        for strategy in [CpuStrategy { steps_per_pass: 1, ..default }, default] {
+        let default = HeatCpuStrategy { instruction_set: self.set, ..HeatCpuStrategy::resolve(&plate) };
+        for strategy in [HeatCpuStrategy { steps_per_pass: 1, ..default }, default] {
             report(&HeatMeasurement {
                 n,
                 precision: R::PRECISION,
@@ -225,7 +225,7 @@ impl<'a> HeatBench<'a> {
 pub fn time_passes<R: Scalar>(
     plate: &Plate<R>,
     dt: f64,
-    strategy: CpuStrategy,
+    strategy: HeatCpuStrategy,
     repeats: Option<usize>,
 ) -> Times {
     let (coefficients, steps) = (plate.step_coefficients(dt), strategy.steps_per_pass);

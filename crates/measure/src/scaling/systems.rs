@@ -2,7 +2,8 @@
 
 use orrery_cluster::Team;
 use orrery_device::Device;
-use orrery_fields::heat::{self, Conductivity, FieldColumn, HeatDeviceSetup, HeatField, HeatProblem};
+use orrery_fields::FieldColumn;
+use orrery_fields::heat::{self, Conductivity, HeatDeviceSetup, HeatField, HeatProblem};
 use orrery_fields::wave::{self, SpaceOrder, Velocity, WaveDeviceSetup, WaveField, WaveProblem};
 use orrery_fluids::sample::{MELT_DENSITY, MELT_DT, melt, melt_settings};
 use orrery_fluids::{self, Fluid, FluidTeam};

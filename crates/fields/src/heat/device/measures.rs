@@ -2,9 +2,10 @@
 
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
 
-use super::slab::{Slab, row_pitch};
+use super::slab::{DeviceHeatSlab, row_pitch};
 use crate::Scalar;
-use crate::heat::Plate;
+use crate::heat::{FieldMeasures, Plate};
+use crate::pixels::{larger, smaller};
 
 // SAFETY: `measure_rows` reads nx columns of rows that the buffer stores, and writes the results of
 // the segments of these rows. `gather_columns` reads columns 0, 1, nx - 2 and nx - 1 of such rows,
@@ -18,33 +19,9 @@ const SEGMENT_COLUMNS: usize = 1 << 14;
 /// Largest number of blocks along y.
 const MAX_BLOCKS_Y: i64 = 65_535;
 
-/// Measures of a field.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FieldMeasures {
-    /// Smallest value. NaN if a value is NaN.
-    pub min: f64,
-    /// Largest value. NaN if a value is NaN.
-    pub max: f64,
-    /// Heat content: the sum of c u w_x w_y hx hy, where w is 1/2 on edges that are not periodic.
-    pub heat_content: f64,
-}
-
-impl FieldMeasures {
-    /// Measures of no nodes.
-    pub(in crate::heat) const NONE: Self =
-        Self { min: f64::INFINITY, max: f64::NEG_INFINITY, heat_content: 0.0 };
-
-    /// Multiplies a sum of u w_x w_y, divided by c_min/c of each node, by the area of a cell and
-    /// c_min.
-    pub(in crate::heat) fn scaled<R>(self, plate: &Plate<R>) -> Self {
-        let factor = plate.grid.hx * plate.grid.hy * plate.heat_capacity;
-        Self { heat_content: self.heat_content * factor, ..self }
-    }
-}
-
 /// The kernels, and buffers for their results.
 #[derive(Debug)]
-pub(super) struct Measures<R: Scalar> {
+pub(super) struct HeatMeasureKernels<R: Scalar> {
     measure_rows: Kernel,
     gather_columns: Kernel,
     /// Segments per row.
@@ -56,18 +33,7 @@ pub(super) struct Measures<R: Scalar> {
     columns: Buffer<R>,
 }
 
-/// Results of all rows of a slab.
-#[derive(Debug)]
-pub(in crate::heat) struct RowMeasures<R> {
-    /// Segments per row.
-    segments: usize,
-    /// Smallest and largest value of each segment.
-    extrema: Vec<R>,
-    /// Sum of u w_x of each segment, divided by c_min/c of each node.
-    sums: Vec<f64>,
-}
-
-impl<R: Scalar> Measures<R> {
+impl<R: Scalar> HeatMeasureKernels<R> {
     /// Compiles the kernels, for a slab of `rows` rows.
     pub(super) fn new(device: &Device, plate: &Plate<R>, rows: usize) -> Result<Self, DeviceError> {
         let definitions = [
@@ -99,7 +65,7 @@ impl<R: Scalar> Measures<R> {
         &self,
         queue: &Queue,
         plate: &Plate<R>,
-        slab: &Slab<R>,
+        slab: &DeviceHeatSlab<R>,
         field: &Buffer<R>,
     ) -> Result<(), DeviceError> {
         let rows = slab.owned.end - slab.owned.start;
@@ -118,13 +84,23 @@ impl<R: Scalar> Measures<R> {
         queue.launch(&self.measure_rows, grid, BLOCK_SIZE, &args)
     }
 
-    /// Waits for the measures of the rows.
-    pub(super) fn read(&self, queue: &Queue) -> Result<RowMeasures<R>, DeviceError> {
+    /// Waits for the measures of the rows. Their heat contents are sums of u w_x, divided by
+    /// c_min/c of each node.
+    pub(super) fn read(&self, queue: &Queue) -> Result<Vec<FieldMeasures>, DeviceError> {
         let mut extrema = vec![R::default(); self.extrema.len()];
         let mut sums = vec![0.0; self.sums.len()];
         queue.read(&self.extrema, &mut extrema)?;
         queue.read(&self.sums, &mut sums)?;
-        Ok(RowMeasures { segments: self.segments, extrema, sums })
+        let of_row = |(extrema, sums): (&[R], &[f64])| {
+            let mut row = FieldMeasures { heat_content: sums.iter().sum(), ..FieldMeasures::NONE };
+            for segment in extrema.chunks_exact(2) {
+                row.min = smaller(row.min, segment[0].to_f64());
+                row.max = larger(row.max, segment[1].to_f64());
+            }
+            row
+        };
+        let rows = extrema.chunks_exact(2 * self.segments).zip(sums.chunks_exact(self.segments));
+        Ok(rows.map(of_row).collect())
     }
 
     /// Queues the gathering of the outer columns of a slab.
@@ -132,7 +108,7 @@ impl<R: Scalar> Measures<R> {
         &self,
         queue: &Queue,
         plate: &Plate<R>,
-        slab: &Slab<R>,
+        slab: &DeviceHeatSlab<R>,
         field: &Buffer<R>,
     ) -> Result<(), DeviceError> {
         let rows = slab.owned.end - slab.owned.start;
@@ -152,34 +128,5 @@ impl<R: Scalar> Measures<R> {
         let mut columns = vec![R::default(); self.columns.len()];
         queue.read(&self.columns, &mut columns)?;
         Ok(columns)
-    }
-}
-
-impl<R: Scalar> RowMeasures<R> {
-    /// Adds the measures of the rows, the first of which is row `first` of the plate, to those of
-    /// earlier rows. The heat content is without its factor.
-    pub(in crate::heat) fn added_to(
-        &self,
-        earlier: FieldMeasures,
-        plate: &Plate<R>,
-        first: usize,
-    ) -> FieldMeasures {
-        let row_sum = |(row, segments): (usize, &[f64])| {
-            let is_half = !plate.boundaries.is_periodic_in_y() && (row == 0 || row == plate.grid.ny - 1);
-            segments.iter().sum::<f64>() * if is_half { 0.5 } else { 1.0 }
-        };
-        let row_sums = (first..).zip(self.sums.chunks_exact(self.segments)).map(row_sum);
-        let pick = |column: usize, start: f64, is_better: fn(f64, f64) -> bool| {
-            let values = self.extrema.iter().skip(column).step_by(2).map(|value| value.to_f64());
-            values.fold(
-                start,
-                |best, value| if is_better(value, best) || value.is_nan() { value } else { best },
-            )
-        };
-        FieldMeasures {
-            min: pick(0, earlier.min, |value, best| value < best),
-            max: pick(1, earlier.max, |value, best| value > best),
-            heat_content: row_sums.fold(earlier.heat_content, |sum, row| sum + row),
-        }
     }
 }

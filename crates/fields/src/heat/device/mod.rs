@@ -4,32 +4,31 @@
 //! the problem has. They have all rows, or those of one rank of a team. It computes the same bits
 //! as [`super::reference`], for every [`HeatDeviceStrategy`] and any number of slabs.
 //!
-//! A slab is a range of rows with ghost rows on both sides. `team` has the passes of several slabs:
-//! borders and interior overlap.
+//! A slab is a range of rows with ghost rows on both sides.
 
 mod measures;
+mod schedule;
 pub mod selftest;
 mod slab;
 mod strategy;
-mod team;
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use orrery_device::{Device, DeviceError, Kernel, Queue};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, Queue};
 use orrery_model::grid::{PixelMeans, PixelWeights};
 use serde::{Deserialize, Serialize};
 
-pub use measures::FieldMeasures;
-pub(super) use measures::RowMeasures;
+pub use schedule::HeatSchedule;
 pub use strategy::{HeatDeviceStrategy, MAX_STEPS_PER_PASS, MAX_VARIABLE_STEPS_PER_PASS};
 
-use self::measures::Measures;
-use self::slab::{HeatKernels, Slab, row_pitch};
-use self::team::PendingExchange;
+use self::measures::HeatMeasureKernels;
+use self::slab::{DeviceHeatSlab, HeatKernels, row_pitch};
 use super::edge_flux::EdgeStrips;
-use super::{Plate, PlateFields};
+use super::{FieldMeasures, Plate, PlateFields, StepCoefficients};
 use crate::Scalar;
 use crate::pixels::{DeviceMeans, StridedNodes, pixel_means_of};
+use crate::team::DeviceSlab;
 
 /// Field of a [`DeviceHeat`] that is measured or downloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,11 +46,9 @@ pub struct DeviceHeat<R: Scalar> {
     plate: Plate<R>,
     strategy: HeatDeviceStrategy,
     kernels: HeatKernels,
-    measures: Measures<R>,
+    measures: HeatMeasureKernels<R>,
     pixel_means: DeviceMeans<R>,
-    slab: Slab<R>,
-    /// Exchange of the last pass, if it is not complete.
-    pending: Option<PendingExchange>,
+    slab: DeviceHeatSlab<R>,
 }
 
 impl<R: Scalar> DeviceHeat<R> {
@@ -87,14 +84,13 @@ impl<R: Scalar> DeviceHeat<R> {
         assert_eq!(initial.len(), owned.len() * plate.grid.nx);
         let rows = owned.start as i64..owned.end as i64;
         Ok(Self {
-            slab: Slab::new(device, &plate, initial, rows, ghost_rows)?,
+            slab: DeviceHeatSlab::new(device, &plate, initial, rows, ghost_rows)?,
             kernels: HeatKernels::new::<R>(device, strategy, fields)?,
-            measures: Measures::new(device, &plate, owned.len())?,
+            measures: HeatMeasureKernels::new(device, &plate, owned.len())?,
             pixel_means: DeviceMeans::new(device)?,
             device: device.clone(),
             plate,
             strategy,
-            pending: None,
         })
     }
 
@@ -103,7 +99,7 @@ impl<R: Scalar> DeviceHeat<R> {
     pub fn needed_bytes(nx: usize, ny: usize, fields: PlateFields) -> u64 {
         let fields = 2 + fields.count();
         let field_bytes = (row_pitch::<R>(nx) * size_of::<R>()) as u64 * ny as u64;
-        fields * field_bytes + Measures::<R>::needed_bytes(nx, ny)
+        fields * field_bytes + HeatMeasureKernels::<R>::needed_bytes(nx, ny)
     }
 
     /// Returns the strategy.
@@ -134,11 +130,6 @@ impl<R: Scalar> DeviceHeat<R> {
         self.plate
     }
 
-    /// Returns the first row of the slab.
-    pub(super) fn first_row(&self) -> usize {
-        self.slab.owned.start as usize
-    }
-
     /// Returns the device.
     pub fn device(&self) -> &Device {
         &self.device
@@ -151,15 +142,12 @@ impl<R: Scalar> DeviceHeat<R> {
 
     /// Queues `steps` steps of length `dt`. Does not wait.
     pub fn advance(&mut self, dt: f64, steps: u64) -> Result<(), DeviceError> {
-        for steps in self.passes(steps) {
-            self.queue_pass(dt, steps)?;
-            std::mem::swap(&mut self.slab.state, &mut self.slab.next);
-        }
-        Ok(())
+        self.passes(dt, steps).try_for_each(|pass| self.run_pass(pass))
     }
 
-    /// Returns the numbers of steps of the passes of `steps` steps.
-    fn passes(&self, steps: u64) -> impl Iterator<Item = u32> + use<R> {
+    /// Returns the passes of `steps` steps of length `dt`.
+    pub(super) fn passes(&self, dt: f64, steps: u64) -> impl Iterator<Item = HeatPass<R>> + use<R> {
+        let coefficients = self.plate.step_coefficients(dt);
         let (mut remaining, mut steps_per_pass) = (steps, self.strategy.steps_per_pass);
         std::iter::from_fn(move || {
             if remaining == 0 {
@@ -170,33 +158,33 @@ impl<R: Scalar> DeviceHeat<R> {
                 steps_per_pass = steps_per_pass.div_ceil(2);
             }
             remaining -= u64::from(steps_per_pass);
-            Some(steps_per_pass)
+            Some(HeatPass { coefficients, steps: steps_per_pass })
         })
     }
 
     /// Queues one step of length `dt` into the second field. The state does not change. The result
     /// is [`StoredField::Ahead`] until the next call of [`Self::advance`].
     pub fn step_ahead(&mut self, dt: f64) -> Result<(), DeviceError> {
-        self.queue_pass(dt, 1)
+        let coefficients = self.plate.step_coefficients(dt);
+        self.launch_interior(HeatPass { coefficients, steps: 1 }, 0..self.slices()[0])
     }
 
-    /// Queues a pass of all rows from the state into the second field, whose ghost rows keep their
-    /// values.
-    fn queue_pass(&mut self, dt: f64, steps: u32) -> Result<(), DeviceError> {
-        let queue = self.device.queue();
-        let coefficients = self.plate.step_coefficients(dt);
-        let rows = self.slab.owned.clone();
-        self.slab.launch(queue, &mut self.kernels, &self.plate, coefficients, steps, rows)
+    /// Queues a pass of some rows of the slab from the state into the second field.
+    fn launch(&mut self, queue: &Queue, pass: HeatPass<R>, rows: Range<usize>) -> Result<(), DeviceError> {
+        let first = self.slab.owned.start;
+        let rows = first + rows.start as i64..first + rows.end as i64;
+        self.slab.launch(queue, &mut self.kernels, &self.plate, pass.coefficients, pass.steps, rows)
     }
 
     /// Waits for the queued steps and returns minimum, maximum and heat content.
     pub fn measures(&self, field: StoredField) -> Result<FieldMeasures, DeviceError> {
         let rows = self.row_measures(field)?;
-        Ok(rows.added_to(FieldMeasures::NONE, &self.plate, self.first_row()).scaled(&self.plate))
+        let first = self.slab.owned.start as usize;
+        Ok(FieldMeasures::NONE.with_rows(&self.plate, first, &rows).scaled(&self.plate))
     }
 
     /// Waits for the queued steps and returns the measures of the rows.
-    pub(super) fn row_measures(&self, field: StoredField) -> Result<RowMeasures<R>, DeviceError> {
+    pub(super) fn row_measures(&self, field: StoredField) -> Result<Vec<FieldMeasures>, DeviceError> {
         self.queue_measures(field)?;
         self.measures.read(self.queue())
     }
@@ -255,5 +243,60 @@ impl<R: Scalar> DeviceHeat<R> {
         let rows = EdgeStrips::<R>::rows(ny).map(|row| self.rows(field, row..row + 1));
         let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
         Ok(EdgeStrips::new([nx, ny], self.outer_columns(field)?, rows))
+    }
+}
+
+/// A pass over a plate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeatPass<R> {
+    coefficients: StepCoefficients<R>,
+    steps: u32,
+}
+
+impl<R: Scalar> DeviceSlab for DeviceHeat<R> {
+    type Number = R;
+    type Pass = HeatPass<R>;
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn state(&self) -> &Arc<Buffer<R>> {
+        &self.slab.state
+    }
+
+    fn next(&self) -> &Arc<Buffer<R>> {
+        &self.slab.next
+    }
+
+    fn slices(&self) -> [usize; 2] {
+        let Range { start, end } = self.slab.owned;
+        [(end - start) as usize, self.strategy.steps_per_pass as usize]
+    }
+
+    fn border_ranges(&self) -> [Range<usize>; 2] {
+        self.slab.border_ranges(i64::from(self.strategy.steps_per_pass))
+    }
+
+    fn ghost_ranges(&self) -> [Range<usize>; 2] {
+        self.slab.ghost_ranges()
+    }
+
+    fn launch_interior(&mut self, pass: HeatPass<R>, rows: Range<usize>) -> Result<(), DeviceError> {
+        let device = self.device.clone();
+        self.launch(device.queue(), pass, rows)
+    }
+
+    fn launch_border(
+        &mut self,
+        queue: &Queue,
+        pass: HeatPass<R>,
+        rows: Range<usize>,
+    ) -> Result<(), DeviceError> {
+        self.launch(queue, pass, rows)
+    }
+
+    fn finish_pass(&mut self) {
+        std::mem::swap(&mut self.slab.state, &mut self.slab.next);
     }
 }

@@ -1,7 +1,7 @@
 //! Checks of the heat solver on one device, for `orrery selftest` and the tests. Every kernel is
 //! compared with the reference, bit for bit.
 
-use orrery_cluster::{Team, threads};
+use orrery_cluster::Team;
 use orrery_device::check::Check;
 use orrery_device::testing::SplitMix64;
 use orrery_device::{Device, DeviceKind};
@@ -14,6 +14,8 @@ use crate::heat::{
     follow, reference,
 };
 use crate::pixels::{compare_means, pixel_means_of};
+use crate::selftest::{compare_bits, message, random_numbers, with_f64};
+use crate::team::run_team;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -39,17 +41,12 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Runs a check in f64, if the device has f64.
-fn with_f64(device: &Device, run: fn(&Device) -> Result<(), String>) -> Result<(), String> {
-    if device.properties().has_f64 { run(device) } else { Ok(()) }
-}
-
 /// Numbers of nodes: the smallest grid, less than a strip, one strip and more, and strips without
 /// edges. Most are odd.
 const SIZES: [(usize, usize); 5] = [(3, 3), (7, 5), (33, 12), (131, 29), (397, 61)];
 
 /// A problem with its initial state, rounded.
-struct Case<R> {
+struct HeatCase<R> {
     name: String,
     problem: HeatProblem,
     plate: Plate<R>,
@@ -60,14 +57,11 @@ struct Case<R> {
 const UNIFORM: PlateFields = PlateFields { conductivity: false, heat_capacity: false, source: false };
 const ALL_FIELDS: PlateFields = PlateFields { conductivity: true, heat_capacity: true, source: true };
 
-impl<R: Scalar> Case<R> {
+impl<R: Scalar> HeatCase<R> {
     fn new((nx, ny): (usize, usize), name: &str, boundaries: &Boundaries, fields: PlateFields) -> Self {
         let grid = Grid { nx, ny, hx: 0.7, hy: 1.3 };
         let mut random = SplitMix64::new((nx * 1000 + ny) as u64);
-        let mut numbers = |low: f64, high: f64| -> Vec<f64> {
-            let fraction = |bits: u64| (bits >> 11) as f64 / (1u64 << 53) as f64;
-            (0..grid.len()).map(|_| low + (high - low) * fraction(random.next_bits())).collect()
-        };
+        let mut numbers = |low, high| random_numbers(&mut random, grid.len(), [low, high]);
         let mut initial = numbers(-1.0, 2.0);
         boundaries.set_fixed_nodes(&grid, &mut initial);
         let conductivity = match fields.conductivity {
@@ -110,8 +104,7 @@ impl<R: Scalar> Case<R> {
     }
 
     fn upload(&self, device: &Device, strategy: HeatDeviceStrategy) -> Result<DeviceHeat<R>, String> {
-        DeviceHeat::new(device, self.plate.clone(), &self.initial, strategy)
-            .map_err(|error| error.to_string())
+        DeviceHeat::new(device, self.plate.clone(), &self.initial, strategy).map_err(message)
     }
 
     /// Compares the state after `steps` steps on several ranks that share a device.
@@ -124,20 +117,16 @@ impl<R: Scalar> Case<R> {
         expected: &[R],
     ) -> Result<(), String> {
         let setup = HeatDeviceSetup { device: device.clone(), strategy };
-        let columns = threads::run(ranks, |transport| {
-            let team = Team::new(transport);
-            if !team.is_leader() {
-                follow(&team, &self.problem, Some(&setup))?;
-                return Ok(None);
-            }
+        let lead = |team: &Team| {
             let column = R::into_column(self.initial.clone());
-            let mut field = HeatField::restore_in_team(&team, &self.problem, column, Some(&setup))?;
+            let mut field = HeatField::restore_in_team(team, &self.problem, column, Some(&setup))?;
             field.advance(self.dt, steps)?;
-            field.now().column().map(Some)
-        });
-        let columns = columns.map_err(|error: HeatError| error.to_string())?;
+            field.now().column()
+        };
+        let column = run_team(ranks, lead, |team| follow(team, &self.problem, Some(&setup)))
+            .map_err(|error: HeatError| error.to_string())?;
         // Columns of NaN would not be equal.
-        match columns[0].as_ref() == Some(&R::into_column(expected.to_vec())) {
+        match column == R::into_column(expected.to_vec()) {
             true => Ok(()),
             false => Err(format!("{}: {ranks} slabs differ from the reference", self.name)),
         }
@@ -152,22 +141,15 @@ impl<R: Scalar> Case<R> {
         expected: &[R],
     ) -> Result<(), String> {
         let mut heat = self.upload(device, strategy)?;
-        heat.advance(self.dt, steps).map_err(|error| error.to_string())?;
-        let found = heat.values(StoredField::State).map_err(|error| error.to_string())?;
+        heat.advance(self.dt, steps).map_err(message)?;
+        let found = heat.values(StoredField::State).map_err(message)?;
         let name = format!("{}, {}, {steps} steps", self.name, strategy.name());
         self.compare_values(&name, &found, expected)
     }
 
     fn compare_values(&self, name: &str, found: &[R], expected: &[R]) -> Result<(), String> {
-        if found.len() != expected.len() {
-            return Err(format!("{name}: got {} values, expected {}", found.len(), expected.len()));
-        }
-        // NaN differs from itself, so it fails.
-        let Some(node) = (0..expected.len()).find(|&node| found[node] != expected[node]) else {
-            return Ok(());
-        };
-        let [i, j] = self.plate.grid.node(node);
-        Err(format!("{name}: node ({i}, {j}) is {}, expected {}", found[node], expected[node]))
+        let grid = &self.plate.grid;
+        compare_bits(name, found, expected, |node| format!("node {:?}", grid.node(node)))
     }
 }
 
@@ -221,7 +203,7 @@ fn default_strategy<R: Scalar>(device: &Device, is_variable: bool) -> HeatDevice
 fn compare_all<R: Scalar>(device: &Device, fields: PlateFields) -> Result<(), String> {
     let strategy = default_strategy::<R>(device, fields.conductivity);
     let steps = u64::from(2 * strategy.steps_per_pass - 1);
-    for case in Case::<R>::all(fields) {
+    for case in HeatCase::<R>::all(fields) {
         case.compare(device, strategy, steps, &case.expected(steps))?;
     }
     Ok(())
@@ -260,7 +242,7 @@ fn other_strategies(device: &Device) -> Result<(), String> {
             vec![HeatDeviceStrategy { steps_per_pass: 5, rows_in_flight: 3, vectors_per_lane: 2, ..default }]
         }
     };
-    for case in Case::<f32>::all(UNIFORM) {
+    for case in HeatCase::<f32>::all(UNIFORM) {
         let expected = case.expected(24);
         for &strategy in &strategies {
             case.compare(device, strategy, 24, &expected)?;
@@ -276,7 +258,7 @@ fn slabs(device: &Device) -> Result<(), String> {
         let strategy = default_strategy::<f32>(device, fields.conductivity);
         let steps = u64::from(2 * strategy.steps_per_pass + 1);
         for (name, boundaries) in edge_kinds(size) {
-            let case = Case::<f32>::new(size, name, &boundaries, fields);
+            let case = HeatCase::<f32>::new(size, name, &boundaries, fields);
             let expected = case.expected(steps);
             for ranks in [2, 3, 5] {
                 case.compare_team(device, strategy, ranks, steps, &expected)?;
@@ -292,11 +274,10 @@ fn measures(device: &Device) -> Result<(), String> {
     if !device.properties().has_f64 {
         return Ok(());
     }
-    let message = |error: orrery_device::DeviceError| error.to_string();
     for (number, (name, boundaries)) in edge_kinds((397, 61)).into_iter().enumerate() {
         let fields = if number % 2 == 0 { ALL_FIELDS } else { UNIFORM };
         let strategy = default_strategy::<f32>(device, fields.conductivity);
-        let mut case = Case::<f32>::new((397, 61), name, &boundaries, fields);
+        let mut case = HeatCase::<f32>::new((397, 61), name, &boundaries, fields);
         let mut heat = case.upload(device, strategy)?;
         heat.step_ahead(0.5 * case.dt).map_err(message)?;
         let state = heat.values(StoredField::State).map_err(message)?;
@@ -319,8 +300,7 @@ fn measures(device: &Device) -> Result<(), String> {
 }
 
 /// Compares the measures of the field ahead with those of `expected`.
-fn compare_measures(case: &Case<f32>, heat: &DeviceHeat<f32>, expected: &[f32]) -> Result<(), String> {
-    let message = |error: orrery_device::DeviceError| error.to_string();
+fn compare_measures(case: &HeatCase<f32>, heat: &DeviceHeat<f32>, expected: &[f32]) -> Result<(), String> {
     let found = heat.measures(StoredField::Ahead).map_err(message)?;
     let grid = &case.plate.grid;
     let weight = |k: usize, n: usize, is_periodic: bool| {
@@ -357,11 +337,10 @@ fn compare_measures(case: &Case<f32>, heat: &DeviceHeat<f32>, expected: &[f32]) 
 /// Compares means over pixels, bit for bit: finer and coarser grids than the picture, pixels with
 /// more columns than a block sums at a time, all kinds of edges, and NaN.
 fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
-    let message = |error: orrery_device::DeviceError| error.to_string();
     let strategy = default_strategy::<R>(device, false);
     for size in [(3, 3), (33, 12), (397, 61), (2600, 9)] {
         for (name, boundaries) in edge_kinds(size) {
-            let mut case = Case::<R>::new(size, name, &boundaries, UNIFORM);
+            let mut case = HeatCase::<R>::new(size, name, &boundaries, UNIFORM);
             let middle = case.initial.len() / 2;
             for value in [None, Some(f64::NAN)] {
                 if let Some(value) = value {

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, kernel_source};
 use orrery_model::grid::{Boundary, Edge};
 
-use super::{HeatDeviceStrategy, StoredField};
+use super::{HeatDeviceStrategy, HeatSchedule, StoredField};
 use crate::Scalar;
 use crate::heat::{Plate, PlateFields, StepCoefficients};
 
 // SAFETY: the kernel reads and writes rows of its buffers, which have `stored_rows * pitch`
 // elements, and replaces rows and columns outside them. It writes rows `begin` to `end`, which
-// `Slab::launch` checks. `pitch` is a multiple of the columns per lane and of 32 bytes, so vectors
-// are aligned. The loops over rows end.
+// `DeviceHeatSlab::launch` checks. `pitch` is a multiple of the columns per lane and of 32 bytes,
+// so vectors are aligned. The loops over rows end.
 const HEAT: KernelFile = unsafe { KernelFile::new("heat.cu", kernel_source!("plate.cu", "heat.cu")) };
 
 /// Bytes between the starts of two rows are a multiple of this: a sector of a GPU's cache, and the
@@ -90,7 +90,7 @@ fn vector_width<R>() -> u32 {
 
 /// A range of rows on a device.
 #[derive(Debug)]
-pub(super) struct Slab<R: Scalar> {
+pub(super) struct DeviceHeatSlab<R: Scalar> {
     /// Rows that the slab computes.
     pub(super) owned: Range<i64>,
     /// Rows that the buffers contain. Rows below 0 and from ny on are those beyond a periodic edge.
@@ -107,7 +107,7 @@ pub(super) struct Slab<R: Scalar> {
     ghost_offsets: Buffer<R>,
 }
 
-impl<R: Scalar> Slab<R> {
+impl<R: Scalar> DeviceHeatSlab<R> {
     /// Uploads rows `owned`, whose values are `initial`, with `ghost_rows` rows before and after
     /// them. Ghost rows of the state are zero.
     pub(super) fn new(
@@ -194,7 +194,7 @@ impl<R: Scalar> Slab<R> {
         let kernel = kernels.kernel::<R>(steps)?;
         let strategy = &kernels.strategy;
         let block_size = strategy.block_size();
-        let schedule = Schedule::new(
+        let schedule = HeatSchedule::new(
             strategy,
             steps,
             [plate.grid.nx as u64, (rows.end - rows.start) as u64],
@@ -229,60 +229,6 @@ impl<R: Scalar> Slab<R> {
     }
 }
 
-/// Division of a launch into strips of columns and chunks of rows. See `find_chunk` in heat.cu.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Schedule {
-    /// Number of strips.
-    strips: u64,
-    /// First strip that contains the east edge, at least 1. Strip 0 contains the west edge.
-    east_strip: u64,
-    /// Blocks with strips that contain an edge.
-    edge_blocks: u64,
-    /// Rows per chunk of a strip that contains an edge.
-    edge_chunk_rows: u64,
-    /// Rows per chunk of the other strips.
-    chunk_rows: u64,
-    /// All blocks.
-    blocks: u64,
-}
-
-/// Returns the fewest rows of a chunk. A chunk computes two more rows per step than it stores. One
-/// step per pass is limited by the memory, and is fastest with 12 rows on an H200.
-fn min_chunk_rows(steps: u32) -> u64 {
-    if steps == 1 { 12 } else { 4 * u64::from(steps) }
-}
-
-/// Number of chunks of a strip with an edge per chunk of another strip. Such a strip takes two to
-/// three times as long.
-const EDGE_CHUNKS: u64 = 4;
-
-impl Schedule {
-    /// Divides `rows` rows of `nx` columns for a device that runs `resident_blocks` at once.
-    fn new(
-        strategy: &HeatDeviceStrategy,
-        steps: u32,
-        [nx, rows]: [u64; 2],
-        vector_width: u32,
-        resident_blocks: u32,
-    ) -> Self {
-        let (stored, loaded) = strategy.strip_columns(steps, vector_width);
-        let warps = u64::from(strategy.warps_per_block);
-        let strips = nx.div_ceil(stored);
-        // Strip s ends before column s * stored + stored + halo.
-        let halo = (loaded - stored) / 2;
-        let east_strip = nx.saturating_sub(stored + halo).div_ceil(stored).clamp(1, strips);
-        let blocks_per_row = (east_strip - 1).div_ceil(warps);
-        let min_rows = min_chunk_rows(steps);
-        let chunk_count = u64::from(resident_blocks) * u64::from(strategy.waves) / blocks_per_row.max(1);
-        let chunk_rows = rows.div_ceil(chunk_count.max(1)).max(min_rows);
-        let edge_chunk_rows = chunk_rows.div_ceil(EDGE_CHUNKS).max(min_rows);
-        let edge_chunks = rows.div_ceil(edge_chunk_rows) * (1 + strips - east_strip);
-        let edge_blocks = edge_chunks.div_ceil(warps);
-        let blocks = edge_blocks + blocks_per_row * rows.div_ceil(chunk_rows);
-        Self { strips, east_strip, edge_blocks, edge_chunk_rows, chunk_rows, blocks }
-    }
-}
-
 /// Returns the kinds of the edges, two bits each, as EDGE_KIND in heat.cu reads them.
 fn edge_kinds<R>(plate: &Plate<R>) -> i32 {
     let kind = |edge: Edge| match plate.boundaries.on(edge) {
@@ -303,66 +249,4 @@ fn padded_ghost_offsets<R: Scalar>(plate: &Plate<R>, pitch: usize) -> Vec<R> {
         padded.resize(padded.len() + length - offsets.len(), R::default());
     }
     padded
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns strip and rows of each warp, as `find_chunk` in heat.cu computes them.
-    fn warp_chunks(schedule: &Schedule, warps: u64, rows: u64) -> Vec<(u64, Range<u64>)> {
-        let chunk = |strip: u64, chunk: u64, chunk_rows: u64| {
-            let begin = (chunk * chunk_rows).min(rows);
-            (strip, begin..(begin + chunk_rows).min(rows))
-        };
-        let blocks_per_row = (schedule.east_strip - 1).div_ceil(warps);
-        let warp_chunk = |index: u64| match index / warps {
-            block if block < schedule.edge_blocks => {
-                let edge_strips = 1 + schedule.strips - schedule.east_strip;
-                let strip = match index % edge_strips {
-                    0 => 0,
-                    k => schedule.east_strip + k - 1,
-                };
-                Some(chunk(strip, index / edge_strips, schedule.edge_chunk_rows))
-            }
-            block => {
-                let block = block - schedule.edge_blocks;
-                let strip = 1 + block % blocks_per_row * warps + index % warps;
-                (strip < schedule.east_strip)
-                    .then(|| chunk(strip, block / blocks_per_row, schedule.chunk_rows))
-            }
-        };
-        (0..schedule.blocks * warps).filter_map(warp_chunk).filter(|(_, rows)| !rows.is_empty()).collect()
-    }
-
-    #[test]
-    fn chunks_cover_every_strip_and_row_once() {
-        for nx in [3, 119, 120, 121, 240, 359, 361, 1000, 16_384] {
-            for rows in [1, 7, 33, 1000] {
-                for (steps_per_pass, warps_per_block, waves, resident_blocks) in
-                    [(1, 1, 1, 8), (8, 4, 4, 400), (12, 8, 2, 50)]
-                {
-                    let strategy = HeatDeviceStrategy {
-                        steps_per_pass,
-                        warps_per_block,
-                        waves,
-                        ..HeatDeviceStrategy::GPU
-                    };
-                    let schedule = Schedule::new(&strategy, steps_per_pass, [nx, rows], 4, resident_blocks);
-                    let mut covered = vec![0; (schedule.strips * rows) as usize];
-                    for (strip, chunk) in warp_chunks(&schedule, u64::from(warps_per_block), rows) {
-                        chunk.for_each(|row| covered[(strip * rows + row) as usize] += 1);
-                    }
-                    assert!(covered.iter().all(|count| *count == 1), "{nx} {rows}: {schedule:?}");
-                    let (stored, loaded) = strategy.strip_columns(steps_per_pass, 4);
-                    let halo = (loaded - stored) / 2;
-                    for strip in 1..schedule.strips {
-                        // The strip loads columns up to here, without this one.
-                        let end = strip * stored + stored + halo;
-                        assert_eq!(strip >= schedule.east_strip, end >= nx, "{nx}: {schedule:?}");
-                    }
-                }
-            }
-        }
-    }
 }

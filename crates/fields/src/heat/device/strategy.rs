@@ -133,7 +133,7 @@ impl HeatDeviceStrategy {
 
     /// Returns the numbers of columns that a strip stores and loads, for vectors of `vector_width`
     /// numbers.
-    pub(super) fn strip_columns(&self, steps: u32, vector_width: u32) -> (u64, u64) {
+    pub fn strip_columns(&self, steps: u32, vector_width: u32) -> (u64, u64) {
         let columns_per_lane = self.vectors_per_lane * vector_width;
         let halo = steps.next_multiple_of(columns_per_lane);
         let loaded = LANES * columns_per_lane;

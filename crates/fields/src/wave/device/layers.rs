@@ -171,7 +171,7 @@ impl<R: Scalar> LayerBuffers<R> {
 
 /// Part of a layer in a slab.
 #[derive(Debug)]
-pub(super) struct SlabLayer<R: Scalar> {
+pub(super) struct DeviceLayer<R: Scalar> {
     /// Number of the layer in the medium.
     index: usize,
     /// a, then b.
@@ -179,7 +179,7 @@ pub(super) struct SlabLayer<R: Scalar> {
     pub(super) memory: LayerBuffers<R>,
 }
 
-impl<R: Scalar> SlabLayer<R> {
+impl<R: Scalar> DeviceLayer<R> {
     /// Uploads the slab's part of layer `index`, `None` if there is none.
     pub(super) fn new(
         device: &Device,

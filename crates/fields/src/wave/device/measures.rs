@@ -5,14 +5,14 @@ use orrery_model::wave::{Side, SideCondition, Sides};
 
 use super::kernels::{MAX_BLOCKS_Y, build_with, uniform_courant, weight_arguments};
 use super::layout::DeviceLayout;
-use super::slab::Slab;
+use super::slab::DeviceWaveSlab;
 use crate::Scalar;
 use crate::wave::Medium;
 use crate::wave::layer::has_side;
 
 // SAFETY: the kernels read nodes that the slab owns and their neighbours, and write one result per
-// part and slice, for which `Measures` allocates memory. `gather_plane` reads nodes of a plane and
-// writes as many values, for which its caller allocates memory. All loops end.
+// part and slice, for which `WaveMeasureKernels` allocates memory. `gather_plane` reads nodes of a
+// plane and writes as many values, for which its caller allocates memory. All loops end.
 const MEASURES: KernelFile =
     unsafe { KernelFile::new("wave_measures.cu", kernel_source!("common.cu", "measures.cu")) };
 
@@ -35,7 +35,7 @@ pub(super) struct PlanePart {
 
 /// The kernels, and buffers for their results.
 #[derive(Debug)]
-pub(super) struct Measures<R: Scalar> {
+pub(super) struct WaveMeasureKernels<R: Scalar> {
     measure_energy: Kernel,
     measure_largest: Kernel,
     gather_plane: Kernel,
@@ -46,7 +46,7 @@ pub(super) struct Measures<R: Scalar> {
     largest: Buffer<R>,
 }
 
-impl<R: Scalar> Measures<R> {
+impl<R: Scalar> WaveMeasureKernels<R> {
     /// Compiles the kernels, for a slab with this layout.
     pub(super) fn new(
         device: &Device,
@@ -75,7 +75,7 @@ impl<R: Scalar> Measures<R> {
     pub(super) fn launch_largest(
         &self,
         queue: &Queue,
-        slab: &Slab<R>,
+        slab: &DeviceWaveSlab<R>,
         field: &Buffer<R>,
     ) -> Result<(), DeviceError> {
         let mut args: Vec<Arg<'_>> = vec![field.into()];
@@ -89,7 +89,7 @@ impl<R: Scalar> Measures<R> {
         &self,
         queue: &Queue,
         medium: &Medium<R>,
-        slab: &Slab<R>,
+        slab: &DeviceWaveSlab<R>,
     ) -> Result<(), DeviceError> {
         let slow = slab.layout.slow_axis();
         let is_rigid = |side: &&Side| {
@@ -134,7 +134,7 @@ impl<R: Scalar> Measures<R> {
     }
 
     /// Returns the arguments from `first` to `slices`.
-    fn place_arguments(&self, slab: &Slab<R>) -> [Arg<'static>; 6] {
+    fn place_arguments(&self, slab: &DeviceWaveSlab<R>) -> [Arg<'static>; 6] {
         let layout = &slab.layout;
         let int = |number: usize| Arg::from(number as i32);
         [
@@ -147,7 +147,7 @@ impl<R: Scalar> Measures<R> {
         ]
     }
 
-    fn blocks(&self, slab: &Slab<R>) -> [u32; 2] {
+    fn blocks(&self, slab: &DeviceWaveSlab<R>) -> [u32; 2] {
         [self.parts as u32, slab.owned.len().min(MAX_BLOCKS_Y) as u32]
     }
 

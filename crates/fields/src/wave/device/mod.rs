@@ -7,7 +7,7 @@
 //! on the device until they are read.
 //!
 //! A slab is a range of slices, which are planes, or rows in two dimensions, with ghost slices on
-//! both sides. `team` has the steps of several slabs: borders and interior overlap.
+//! both sides.
 
 mod kernels;
 mod layers;
@@ -17,31 +17,32 @@ mod points;
 pub mod selftest;
 mod slab;
 mod strategy;
-mod team;
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use orrery_device::{Device, DeviceError, Kernel, Queue};
+use orrery_device::{Buffer, Device, DeviceError, Kernel, Queue};
 use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Sides, WaveGrid};
 
 pub use kernels::{AdvanceKernel, WAVE_KERNEL_SOURCE};
+pub use layout::DeviceLayout;
 pub use strategy::{WaveDeviceStrategy, WaveKernel, WaveShape};
 
 use self::kernels::{build_advance, common_definitions};
 use self::layers::{ImageSides, LayerKernels};
-use self::layout::DeviceLayout;
-use self::measures::{Measures, PlanePart};
-use self::points::Points;
-use self::slab::{Slab, StepLaunch, Target};
-use self::team::PendingExchange;
+use self::measures::{PlanePart, WaveMeasureKernels};
+use self::points::DevicePoints;
+use self::slab::{DeviceWaveSlab, StepLaunch, StepTarget};
 use super::energy::{NO_ENERGY, added_energies, energy_scale};
 use super::layer::{layer_nodes, slice_count};
 use super::{
-    GridPlane, LayerMemory, Medium, SquaredCourant, StoredWave, WaveMeasures, WaveProblem, WaveState,
+    GridPlane, LayerMemory, MAX_RADIUS, Medium, SquaredCourant, StoredWave, WaveMeasures, WaveProblem,
+    WaveState,
 };
 use crate::Scalar;
 use crate::pixels::{DeviceMeans, StridedNodes, pixel_means_of};
+use crate::team::DeviceSlab;
 
 /// State of a wave field on a device.
 #[derive(Debug)]
@@ -54,13 +55,11 @@ pub struct DeviceWave<R: Scalar> {
     /// Kernel of borders, if it differs.
     border_kernel: Option<AdvanceKernel>,
     layers: LayerKernels,
-    points: Points<R>,
-    measures: Measures<R>,
+    points: DevicePoints<R>,
+    measures: WaveMeasureKernels<R>,
     pixel_means: DeviceMeans<R>,
     step: u64,
-    slab: Slab<R>,
-    /// Exchange of the last step, if it is not complete.
-    pending: Option<PendingExchange>,
+    slab: DeviceWaveSlab<R>,
 }
 
 impl<R: Scalar> DeviceWave<R> {
@@ -89,7 +88,7 @@ impl<R: Scalar> DeviceWave<R> {
     ) -> Result<Self, DeviceError> {
         let is_whole = owned.len() == slice_count(&medium.grid);
         let queue = device.queue();
-        let slab = Slab::new(queue, &medium, state, owned)?;
+        let slab = DeviceWaveSlab::new(queue, &medium, state, owned)?;
         if let SquaredCourant::Field(values) = &mut medium.squared_courant {
             *values = Vec::new();
         }
@@ -102,8 +101,8 @@ impl<R: Scalar> DeviceWave<R> {
         Ok(Self {
             border_kernel: border_kernel.transpose()?,
             advance: build_advance(device, &medium, &strategy)?,
-            points: Points::new(device, &medium, &slab.place(), receivers, samples)?,
-            measures: Measures::new(device, &medium, &slab.layout)?,
+            points: DevicePoints::new(device, &medium, &slab.place(), receivers, samples)?,
+            measures: WaveMeasureKernels::new(device, &medium, &slab.layout)?,
             pixel_means: DeviceMeans::new(device)?,
             device: device.clone(),
             medium,
@@ -111,7 +110,6 @@ impl<R: Scalar> DeviceWave<R> {
             layers,
             step: state.step,
             slab,
-            pending: None,
         })
     }
 
@@ -125,7 +123,7 @@ impl<R: Scalar> DeviceWave<R> {
             .map(|nodes| nodes.iter().product::<usize>())
             .sum();
         let values = (3 + u64::from(is_variable)) * layout.len() as u64 + 4 * layers as u64;
-        values * size_of::<R>() as u64 + Measures::<R>::needed_bytes(&layout)
+        values * size_of::<R>() as u64 + WaveMeasureKernels::<R>::needed_bytes(&layout)
     }
 
     /// Returns the medium. A field of v is empty, because it is on the device.
@@ -192,18 +190,7 @@ impl<R: Scalar> DeviceWave<R> {
 
     /// Queues `steps` steps. Does not wait.
     pub fn advance(&mut self, steps: u64) -> Result<(), DeviceError> {
-        for _ in 0..steps {
-            self.queue_step(Target::Previous)?;
-            self.finish_step();
-            self.points.launch_samples(&self.device, self.device.queue(), &self.slab.now)?;
-        }
-        Ok(())
-    }
-
-    /// Makes the new values the state.
-    fn finish_step(&mut self) {
-        std::mem::swap(&mut self.slab.now, &mut self.slab.previous);
-        self.step += 1;
+        (0..steps).try_for_each(|_| self.run_pass(()))
     }
 
     /// Queues the values at the time `fraction` of a step after the state, from a parabola through
@@ -211,7 +198,8 @@ impl<R: Scalar> DeviceWave<R> {
     /// next call.
     pub fn step_ahead(&mut self, fraction: f64) -> Result<(), DeviceError> {
         self.slab.prepare_ahead(self.device.queue())?;
-        self.queue_step(Target::Ahead)?;
+        self.prepare_pass()?;
+        self.launch_slices(StepTarget::Ahead, 0..self.slab.layout.slices())?;
         let fields = [&*self.slab.now, &*self.slab.previous];
         let ahead = self.slab.field(StoredWave::Ahead);
         self.points.launch_interpolation(self.queue(), fields, ahead, fraction)
@@ -227,24 +215,12 @@ impl<R: Scalar> DeviceWave<R> {
         self.layers.launch_images(self.queue(), &self.medium, &place, &slab.now, &slices, sides)
     }
 
-    /// Queues one step of all slices into a field. Ghost slices of neighbours keep their values.
-    fn queue_step(&mut self, target: Target) -> Result<(), DeviceError> {
-        self.points.upload_amplitudes(&self.device, &self.medium, self.step)?;
-        let step = self.interior_launch();
-        self.slab.launch_step(&step, target, 0..self.slab.layout.slices())?;
+    /// Queues one step of some slices into a field, and the images at the ends. Ghost slices of
+    /// neighbours keep their values. The amplitudes of the sources must have been uploaded.
+    fn launch_slices(&self, target: StepTarget, slices: Range<usize>) -> Result<(), DeviceError> {
+        let step = self.step_launch(self.queue(), &self.advance);
+        self.slab.launch_step(&step, target, slices)?;
         self.slab.launch_end_images(&step, target)
-    }
-
-    /// Returns the next step for the queue of the slab. The amplitudes of the sources must have
-    /// been uploaded.
-    fn interior_launch(&self) -> StepLaunch<'_, R> {
-        self.step_launch(self.queue(), &self.advance)
-    }
-
-    /// Returns the next step of a few slices for a queue. The amplitudes of the sources must have
-    /// been uploaded.
-    fn border_launch<'a>(&'a self, queue: &'a Queue) -> StepLaunch<'a, R> {
-        self.step_launch(queue, self.border_kernel.as_ref().unwrap_or(&self.advance))
     }
 
     fn step_launch<'a>(&'a self, queue: &'a Queue, advance: &'a AdvanceKernel) -> StepLaunch<'a, R> {
@@ -375,6 +351,58 @@ impl<R: Scalar> DeviceWave<R> {
             layers,
             samples: self.samples()?,
         })
+    }
+}
+
+impl<R: Scalar> DeviceSlab for DeviceWave<R> {
+    type Number = R;
+    type Pass = ();
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn state(&self) -> &Arc<Buffer<R>> {
+        &self.slab.now
+    }
+
+    fn next(&self) -> &Arc<Buffer<R>> {
+        &self.slab.previous
+    }
+
+    fn slices(&self) -> [usize; 2] {
+        [self.slab.layout.slices(), MAX_RADIUS]
+    }
+
+    fn border_ranges(&self) -> [Range<usize>; 2] {
+        self.slab.layout.border_ranges()
+    }
+
+    fn ghost_ranges(&self) -> [Range<usize>; 2] {
+        self.slab.layout.ghost_ranges()
+    }
+
+    fn prepare_pass(&mut self) -> Result<(), DeviceError> {
+        self.points.upload_amplitudes(&self.device, &self.medium, self.step)
+    }
+
+    fn launch_interior(&mut self, _pass: (), slices: Range<usize>) -> Result<(), DeviceError> {
+        self.launch_slices(StepTarget::Previous, slices)
+    }
+
+    fn launch_border(&mut self, queue: &Queue, _pass: (), slices: Range<usize>) -> Result<(), DeviceError> {
+        let step = self.step_launch(queue, self.border_kernel.as_ref().unwrap_or(&self.advance));
+        self.slab.launch_step(&step, StepTarget::Previous, slices)
+    }
+
+    fn finish_pass(&mut self) {
+        std::mem::swap(&mut self.slab.now, &mut self.slab.previous);
+        self.step += 1;
+    }
+
+    /// Samples of the receivers, which may read ghost slices.
+    fn launch_after_pass(&mut self, queue: &Queue) -> Result<(), DeviceError> {
+        self.points.launch_samples(&self.device, queue, &self.slab.now)
     }
 }
 

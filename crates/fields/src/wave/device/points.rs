@@ -11,7 +11,7 @@ use crate::wave::Medium;
 use crate::wave::layer::slice_count;
 
 // SAFETY: positions are those of nodes of the slab and its ghost slices, and terms those of the
-// tables. Samples and values have the lengths that `Points` allocates. `interpolate` gets the
+// tables. Samples and values have the lengths that `DevicePoints` allocates. `interpolate` gets the
 // length of its buffers. All loops end.
 const POINTS: KernelFile = unsafe { KernelFile::new("points.cu", kernel_source!("common.cu", "points.cu")) };
 
@@ -28,9 +28,9 @@ const AMPLITUDE_STEPS: u64 = 1024;
 /// Fewest samples per receiver that are allocated together.
 const MIN_SAMPLES: usize = 256;
 
-/// Points of a slab: their tables, amplitudes of the sources and samples of the receivers.
+/// DevicePoints of a slab: their tables, amplitudes of the sources and samples of the receivers.
 #[derive(Debug)]
-pub(super) struct Points<R: Scalar> {
+pub(super) struct DevicePoints<R: Scalar> {
     add_sources: Kernel,
     gather_terms: Kernel,
     add_terms: Kernel,
@@ -62,7 +62,7 @@ pub(super) struct Points<R: Scalar> {
     recorded: usize,
 }
 
-impl<R: Scalar> Points<R> {
+impl<R: Scalar> DevicePoints<R> {
     /// Uploads the sources in a slab, and the receivers `recorded` with samples of earlier steps.
     pub(super) fn new(
         device: &Device,

@@ -1,18 +1,20 @@
 //! Checks of the wave solver on one device, for `orrery selftest` and the tests. Every kernel is
 //! compared with the reference, bit for bit.
 
-use orrery_cluster::{Team, threads};
+use orrery_cluster::Team;
 use orrery_device::check::Check;
 use orrery_device::testing::SplitMix64;
-use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_device::{Device, DeviceKind};
 use orrery_model::grid::{Boundaries, Boundary, Grid, PixelWeights};
 use orrery_model::wave::{AbsorbingLayer, Side, SideCondition, Sides, WaveGrid, Wavelet};
 
 use super::{DeviceWave, WaveDeviceStrategy, WaveKernel, WaveShape};
 use crate::Scalar;
 use crate::pixels::{compare_means, pixel_means_of};
+use crate::selftest::{compare_bits, message, random_numbers, with_f64};
+use crate::team::run_team;
+use crate::wave::columns::state_columns;
 use crate::wave::cpu::WaveCpuStrategy;
-use crate::wave::worker::state_columns;
 use crate::wave::{
     GridPlane, HostWave, Medium, SpaceOrder, StoredWave, Velocity, WaveDeviceSetup, WaveError, WaveField,
     WaveProblem, WaveSource, WaveState, follow, reference,
@@ -23,44 +25,30 @@ pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("fields: waves {name}"), run };
     vec![
         check("in single precision equal the reference", every_order::<f32>),
-        check("in double precision equal the reference", |device| {
-            if device.properties().has_f64 { every_order::<f64>(device) } else { Ok(()) }
-        }),
+        check("in double precision equal the reference", |device| with_f64(device, every_order::<f64>)),
         check("with thick and thin layers equal the reference", layers),
         check("by every kind of strategy equal the reference", strategies),
         check("in several slabs equal the reference", slabs),
         check("measures and look ahead equal those of the host", measures),
         check("means over pixels equal those of the host", |device| {
-            let has_f64 = device.properties().has_f64;
-            if has_f64 {
-                pixel_means::<f32>(device).and_then(|()| pixel_means::<f64>(device))
-            } else {
-                Ok(())
-            }
+            with_f64(device, |device| pixel_means::<f32>(device).and_then(|()| pixel_means::<f64>(device)))
         }),
     ]
 }
 
-fn message(error: DeviceError) -> String {
-    error.to_string()
-}
-
 /// A problem with a state without order.
-struct Case<R> {
+struct WaveCase<R> {
     name: String,
     problem: WaveProblem,
     medium: Medium<R>,
     state: WaveState<R>,
 }
 
-impl<R: Scalar> Case<R> {
+impl<R: Scalar> WaveCase<R> {
     /// Returns a problem with sources and receivers near all sides.
     fn new(grid: WaveGrid, sides: Sides, order: SpaceOrder, is_variable: bool) -> Self {
         let mut random = SplitMix64::new(grid.len() as u64);
-        let mut numbers = |low: f64, high: f64| -> Vec<f64> {
-            let fraction = |bits: u64| (bits >> 11) as f64 / (1u64 << 53) as f64;
-            (0..grid.len()).map(|_| low + (high - low) * fraction(random.next_bits())).collect()
-        };
+        let mut numbers = |low, high| random_numbers(&mut random, grid.len(), [low, high]);
         let velocity = match is_variable {
             true => Velocity::Field(numbers(0.5, 2.5)),
             false => Velocity::Uniform(1.2),
@@ -106,21 +94,17 @@ impl<R: Scalar> Case<R> {
     /// Compares the state after the steps of `expected` on several ranks that share a device.
     fn compare_team(&self, device: &Device, ranks: usize, expected: &WaveState<R>) -> Result<(), String> {
         let (dt, setup) = (self.medium.dt, WaveDeviceSetup::new(device, &self.problem));
-        let columns = threads::run(ranks, |transport| {
-            let team = Team::new(transport);
-            if !team.is_leader() {
-                follow(&team, &self.problem, Some(&setup))?;
-                return Ok(None);
-            }
+        let lead = |team: &Team| {
             let columns = state_columns(self.state.clone());
             let field = WaveField::restore(&self.problem, dt, 0, columns)?;
-            let mut field = field.moved_to_team(&team, Some((device, None)))?;
+            let mut field = field.moved_to_team(team, Some((device, None)))?;
             field.advance(dt, expected.step)?;
-            field.columns().map(Some)
-        });
-        let columns = columns.map_err(|error: WaveError| error.to_string())?;
+            field.columns()
+        };
+        let columns = run_team(ranks, lead, |team| follow(team, &self.problem, Some(&setup)))
+            .map_err(|error: WaveError| error.to_string())?;
         // Columns of NaN would not be equal.
-        match columns[0].as_ref() == Some(&state_columns(expected.clone())) {
+        match columns == state_columns(expected.clone()) {
             true => Ok(()),
             false => Err(format!("{}: {ranks} slabs differ from the reference", self.name)),
         }
@@ -141,37 +125,17 @@ impl<R: Scalar> Case<R> {
         self.compare_values(&format!("{name}: u before"), &found.previous, &expected.previous)?;
         for (found, expected) in found.layers.iter().zip(&expected.layers) {
             let side = expected.side.as_str();
-            compare_bits(&format!("{name}: psi at {side}"), &found.psi, &expected.psi)?;
-            compare_bits(&format!("{name}: zeta at {side}"), &found.zeta, &expected.zeta)?;
+            let value = |index| format!("value {index}");
+            compare_bits(&format!("{name}: psi at {side}"), &found.psi, &expected.psi, value)?;
+            compare_bits(&format!("{name}: zeta at {side}"), &found.zeta, &expected.zeta, value)?;
         }
-        compare_bits(&format!("{name}: samples"), &found.samples, &expected.samples)
+        let sample = |index| format!("value {index}");
+        compare_bits(&format!("{name}: samples"), &found.samples, &expected.samples, sample)
     }
 
     fn compare_values(&self, name: &str, found: &[R], expected: &[R]) -> Result<(), String> {
-        compare_bits(name, found, expected).map_err(|error| {
-            let node = found.iter().zip(expected).position(|(found, expected)| !same_bits(*found, *expected));
-            match node {
-                Some(node) => format!("{error}, node {:?}", self.medium.grid.node(node)),
-                None => error,
-            }
-        })
-    }
-}
-
-fn same_bits<R: Scalar>(a: R, b: R) -> bool {
-    a.to_f64().to_bits() == b.to_f64().to_bits()
-}
-
-fn compare_bits<R: Scalar>(name: &str, found: &[R], expected: &[R]) -> Result<(), String> {
-    if found.len() != expected.len() {
-        return Err(format!("{name}: got {} values, expected {}", found.len(), expected.len()));
-    }
-    let differs = |index: &usize| !same_bits(found[*index], expected[*index]);
-    match (0..expected.len()).find(differs) {
-        Some(index) => {
-            Err(format!("{name}: value {index} is {}, expected {}", found[index], expected[index]))
-        }
-        None => Ok(()),
+        let grid = &self.medium.grid;
+        compare_bits(name, found, expected, |node| format!("node {:?}", grid.node(node)))
     }
 }
 
@@ -203,7 +167,7 @@ fn every_order<R: Scalar>(device: &Device) -> Result<(), String> {
             (WaveGrid::volume([37, 30, 29], [0.1, 0.13, 0.12]), is_variable),
             (WaveGrid::plane([141, 61], [0.2, 0.13]), !is_variable),
         ] {
-            let case = Case::<R>::new(grid, mixed_sides(turn), order, is_variable);
+            let case = WaveCase::<R>::new(grid, mixed_sides(turn), order, is_variable);
             case.compare(device, case.default_strategy(device), &case.expected(7))?;
         }
     }
@@ -225,7 +189,7 @@ fn layers(device: &Device) -> Result<(), String> {
             false,
         ),
     ] {
-        let case = Case::<f32>::new(grid, sides, SpaceOrder::Eighth, is_variable);
+        let case = WaveCase::<f32>::new(grid, sides, SpaceOrder::Eighth, is_variable);
         case.compare(device, case.default_strategy(device), &case.expected(7))?;
     }
     Ok(())
@@ -238,7 +202,7 @@ fn strategies(device: &Device) -> Result<(), String> {
     {
         for (order, is_variable) in [(SpaceOrder::Eighth, true), (SpaceOrder::Second, false)] {
             let sides = Sides { x_min: layer(10), z_max: layer(7), ..Sides::uniform(SideCondition::Free) };
-            let case = Case::<f32>::new(grid, sides, order, is_variable);
+            let case = WaveCase::<f32>::new(grid, sides, order, is_variable);
             let (shape, default) = (WaveShape::of_medium(&case.medium), case.default_strategy(device));
             let mut strategies = vec![WaveDeviceStrategy {
                 kernel: WaveKernel::Columns,
@@ -279,7 +243,7 @@ fn slabs(device: &Device) -> Result<(), String> {
             Sides { y_min: SideCondition::Rigid, y_max: layer(5), ..across },
         ),
     ] {
-        let case = Case::<f32>::new(grid, sides, SpaceOrder::Eighth, true);
+        let case = WaveCase::<f32>::new(grid, sides, SpaceOrder::Eighth, true);
         let expected = case.expected(5);
         for ranks in [2, 3, 4] {
             case.compare_team(device, ranks, &expected)?;
@@ -298,7 +262,7 @@ fn measures(device: &Device) -> Result<(), String> {
             .into_iter()
             .enumerate()
     {
-        let mut case = Case::<f32>::new(grid, mixed_sides(turn), SpaceOrder::Eighth, true);
+        let mut case = WaveCase::<f32>::new(grid, mixed_sides(turn), SpaceOrder::Eighth, true);
         let strategy = case.default_strategy(device);
         let mut host = HostWave::new(case.medium.clone(), &case.state, WaveCpuStrategy::resolve());
         let mut wave = case.upload(device, strategy)?;
@@ -342,7 +306,7 @@ fn pixel_means<R: Scalar>(device: &Device) -> Result<(), String> {
     let flat = WaveGrid::plane([1100, 61], [0.2, 0.13]);
     let of_flat = [GridPlane { normal: 2, node: 0 }];
     for (grid, planes) in [(volume, &of_volume[..]), (flat, &of_flat)] {
-        let case = Case::<R>::new(grid, Sides::uniform(SideCondition::Free), SpaceOrder::Eighth, true);
+        let case = WaveCase::<R>::new(grid, Sides::uniform(SideCondition::Free), SpaceOrder::Eighth, true);
         let mut wave = case.upload(device, case.default_strategy(device))?;
         wave.step_ahead(0.3).map_err(message)?;
         for &plane in planes {

@@ -7,15 +7,15 @@ use orrery_device::{Arg, Buffer, DeviceError, Queue};
 
 use super::StoredWave;
 use super::kernels::{AdvanceKernel, MAX_BLOCKS_Y, uniform_courant, weight_arguments};
-use super::layers::{ImageSides, LayerBuffers, LayerKernels, SlabLayer, SlabPlace};
+use super::layers::{DeviceLayer, ImageSides, LayerBuffers, LayerKernels, SlabPlace};
 use super::layout::DeviceLayout;
-use super::points::Points;
+use super::points::DevicePoints;
 use crate::Scalar;
 use crate::wave::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveState};
 
 /// Slices of a wave field. Slices of functions count from the first owned one.
 #[derive(Debug)]
-pub(super) struct Slab<R: Scalar> {
+pub(super) struct DeviceWaveSlab<R: Scalar> {
     /// Slices of the grid that the slab updates.
     pub(super) owned: Range<usize>,
     pub(super) layout: DeviceLayout,
@@ -25,7 +25,7 @@ pub(super) struct Slab<R: Scalar> {
     pub(super) previous: Arc<Buffer<R>>,
     /// v with the layout of u, one value that is not read if it is uniform.
     pub(super) courant: Buffer<R>,
-    pub(super) layers: Vec<SlabLayer<R>>,
+    pub(super) layers: Vec<DeviceLayer<R>>,
     /// Result of a look ahead.
     pub(super) ahead: Option<LookAhead<R>>,
 }
@@ -35,7 +35,7 @@ type LookAhead<R> = (Arc<Buffer<R>>, Vec<LayerBuffers<R>>);
 
 /// Field that a step writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum StepTarget {
     /// The field of the step before, for the next state.
     Previous,
     /// The field of a look ahead, which contains the field of the step before.
@@ -49,11 +49,11 @@ pub(super) struct StepLaunch<'a, R: Scalar> {
     pub(super) medium: &'a Medium<R>,
     pub(super) advance: &'a AdvanceKernel,
     pub(super) layers: &'a LayerKernels,
-    pub(super) points: &'a Points<R>,
+    pub(super) points: &'a DevicePoints<R>,
     pub(super) step: u64,
 }
 
-impl<R: Scalar> Slab<R> {
+impl<R: Scalar> DeviceWaveSlab<R> {
     /// Uploads the state and the medium of the slices `owned`, which have values of these slices
     /// only. Ghost slices are zero. The queue must be the one that uses the slab first.
     pub(super) fn new(
@@ -69,7 +69,7 @@ impl<R: Scalar> Slab<R> {
         };
         let mut layers = Vec::new();
         for (index, memory) in state.layers.iter().enumerate() {
-            layers.extend(SlabLayer::new(device, medium, index, memory)?);
+            layers.extend(DeviceLayer::new(device, medium, index, memory)?);
         }
         Ok(Self {
             now: Arc::new(upload_field(queue, &layout, &state.now)?),
@@ -124,7 +124,7 @@ impl<R: Scalar> Slab<R> {
     pub(super) fn launch_step(
         &self,
         step: &StepLaunch<'_, R>,
-        target: Target,
+        target: StepTarget,
         slices: Range<usize>,
     ) -> Result<(), DeviceError> {
         if slices.is_empty() {
@@ -135,7 +135,7 @@ impl<R: Scalar> Slab<R> {
         self.launch_advance(step, next, &slices)?;
         for (number, layer) in self.layers.iter().enumerate() {
             let memory = match (target, &self.ahead) {
-                (Target::Ahead, Some((_, memories))) => &memories[number],
+                (StepTarget::Ahead, Some((_, memories))) => &memories[number],
                 _ => &layer.memory,
             };
             let fields = [&*self.now, &self.courant];
@@ -150,16 +150,16 @@ impl<R: Scalar> Slab<R> {
     pub(super) fn launch_end_images(
         &self,
         step: &StepLaunch<'_, R>,
-        target: Target,
+        target: StepTarget,
     ) -> Result<(), DeviceError> {
         let (next, slices) = (self.target(target), 0..self.layout.slices());
         step.layers.launch_images(step.queue, step.medium, &self.place(), next, &slices, ImageSides::Ends)
     }
 
-    fn target(&self, target: Target) -> &Buffer<R> {
+    fn target(&self, target: StepTarget) -> &Buffer<R> {
         match target {
-            Target::Previous => &self.previous,
-            Target::Ahead => self.field(StoredWave::Ahead),
+            StepTarget::Previous => &self.previous,
+            StepTarget::Ahead => self.field(StoredWave::Ahead),
         }
     }
 

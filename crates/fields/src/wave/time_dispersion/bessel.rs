@@ -4,7 +4,7 @@
 //! J_0 + 2 Σ J_2k = 1.
 
 /// Arguments that are computed together.
-pub(super) const LANES: usize = 8;
+pub const LANES: usize = 8;
 
 /// The recurrence starts with this value far beyond the largest values. In the lane of the smallest
 /// argument they are larger by up to 10^120.
@@ -18,12 +18,12 @@ fn start_order(m: usize) -> usize {
 }
 
 /// Returns the number of n for which J_2n(2 m) is not negligible.
-pub(super) fn order_count(m: usize) -> usize {
+pub fn order_count(m: usize) -> usize {
     start_order(m) / 2 + 1
 }
 
 /// Returns J_2n(2 m) for m = first … first + 7 as row n. `first` is a multiple of [`LANES`].
-pub(super) fn bessel_rows(first: usize) -> Vec<[f64; LANES]> {
+pub fn bessel_rows(first: usize) -> Vec<[f64; LANES]> {
     debug_assert!(first.is_multiple_of(LANES));
     let start = start_order(first + LANES - 1);
     let reciprocal: [f64; LANES] = std::array::from_fn(|lane| match first + lane {
@@ -49,38 +49,4 @@ pub(super) fn bessel_rows(first: usize) -> Vec<[f64; LANES]> {
         rows.iter_mut().enumerate().for_each(|(n, row)| row[0] = if n == 0 { 1.0 } else { 0.0 });
     }
     rows
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns J_k(x) by the trapezoidal rule for its integral, which converges exponentially.
-    fn integral(k: usize, x: f64) -> f64 {
-        let points = 4 * (k + x as usize + 50);
-        let value = |i: usize| {
-            let angle = 2.0 * std::f64::consts::PI * i as f64 / points as f64;
-            (k as f64 * angle - x * angle.sin()).cos()
-        };
-        (0..points).map(value).sum::<f64>() / points as f64
-    }
-
-    #[test]
-    fn recurrence_gives_the_integral_of_bessel() {
-        for first in [0, 8, 64, 2000] {
-            let rows = bessel_rows(first);
-            assert_eq!(rows.len(), order_count(first + LANES - 1));
-            for n in (0..rows.len()).step_by(1 + rows.len() / 50) {
-                for lane in 0..LANES {
-                    let expected = integral(2 * n, 2.0 * (first + lane) as f64);
-                    // Rounding grows with the number of terms of the sum.
-                    assert!((rows[n][lane] - expected).abs() < 1e-12, "{first} {n} {lane}");
-                }
-            }
-        }
-        // J_0(2) and J_2(4) of Abramowitz and Stegun, table 9.1.
-        let rows = bessel_rows(0);
-        assert!((rows[0][1] - 0.223_890_779_141_236).abs() < 1e-14);
-        assert!((rows[1][2] - 0.364_128_145_9).abs() < 1e-10);
-    }
 }

@@ -24,8 +24,8 @@
 //! slightly later than m. Those after the end of a trace are predicted, see `prediction`, so the
 //! last 2.5 N^(1/3) of N samples may be wrong by some percent of the trace.
 
-mod bessel;
-mod prediction;
+pub mod bessel;
+pub mod prediction;
 mod signal;
 mod traces;
 
@@ -40,6 +40,3 @@ pub enum TimeDispersion {
     /// Wavelets and traces are those of the scheme.
     Raw,
 }
-
-#[cfg(test)]
-mod tests;

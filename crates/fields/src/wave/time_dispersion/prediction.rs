@@ -13,7 +13,7 @@ const WINDOW: usize = 600;
 const NEGLIGIBLE: f64 = 1e-24;
 
 /// Appends `count` predicted samples to a trace.
-pub(super) fn extend(trace: &mut Vec<f64>, count: usize) {
+pub fn extend(trace: &mut Vec<f64>, count: usize) {
     let length = trace.len();
     let coefficients = burg_coefficients(&trace[length.saturating_sub(WINDOW)..]);
     for n in length..length + count {
@@ -48,30 +48,4 @@ fn burg_coefficients(samples: &[f64]) -> Vec<f64> {
         }
     }
     coefficients
-}
-
-#[cfg(test)]
-mod tests {
-    use orrery_model::analysis::max_or_nan;
-
-    use super::*;
-
-    #[test]
-    fn oscillations_continue_and_zeros_stay_zero() {
-        let wave = |n: usize| (0.3 * n as f64).sin() + 0.5 * (0.11 * n as f64 + 1.0).cos();
-        let mut trace: Vec<f64> = (0..600).map(wave).collect();
-        extend(&mut trace, 60);
-        assert_eq!(trace.len(), 660);
-        // Burg's method has a bias for oscillations of a finite window.
-        let error = (600..660).map(|n| (trace[n] - wave(n)).abs()).fold(0.0, max_or_nan);
-        assert!(error < 0.02, "{error}");
-        for start in [Vec::new(), vec![0.0], vec![0.0; 100]] {
-            let mut trace = start.clone();
-            extend(&mut trace, 5);
-            assert_eq!(trace, vec![0.0; start.len() + 5]);
-        }
-        let mut trace = vec![f64::NAN; 9];
-        extend(&mut trace, 2);
-        assert_eq!(trace.len(), 11);
-    }
 }
