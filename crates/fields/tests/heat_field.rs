@@ -2,12 +2,12 @@
 
 use orrery_device::testing::test_devices;
 use orrery_fields::heat::device::HeatDeviceStrategy;
-use orrery_fields::heat::{Conductivity, FieldView, HeatDeviceSetup, HeatField, HeatProblem};
+use orrery_fields::heat::{Conductivity, HeatDeviceSetup, HeatField, HeatProblem, HeatView};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 
 /// Requires equal bits, and equal measures up to the order of a sum.
-fn compare(found: FieldView, expected: FieldView) {
+fn compare(found: HeatView, expected: HeatView) {
     assert_eq!(found.column().unwrap(), expected.column().unwrap());
     assert_eq!(found.edge_fluxes().unwrap(), expected.edge_fluxes().unwrap());
     let (found, expected) = (found.measures().unwrap(), expected.measures().unwrap());

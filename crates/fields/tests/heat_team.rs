@@ -3,7 +3,7 @@
 use orrery_cluster::Team;
 use orrery_device::testing::test_devices;
 use orrery_fields::heat::{
-    Conductivity, FieldMeasures, FieldView, HeatDeviceSetup, HeatError, HeatField, HeatProblem, Plate,
+    Conductivity, FieldMeasures, HeatDeviceSetup, HeatError, HeatField, HeatProblem, HeatView, Plate,
     PlateFields, follow, reference,
 };
 use orrery_fields::{FieldColumn, run_team};
@@ -40,7 +40,7 @@ fn bits(values: impl IntoIterator<Item = f64>) -> Vec<u64> {
     values.into_iter().map(f64::to_bits).collect()
 }
 
-fn observe(view: FieldView<'_>, problem: &HeatProblem) -> Result<Observed, HeatError> {
+fn observe(view: HeatView<'_>, problem: &HeatProblem) -> Result<Observed, HeatError> {
     let FieldMeasures { min, max, heat_content } = view.measures()?;
     let mut means = Vec::new();
     for pixels in [(1, 1), (4, 3), (9, 50)] {

@@ -5,13 +5,13 @@
 mod division;
 mod heat_capacity;
 mod heat_cpu;
-mod heat_device;
 mod heat_field;
 mod heat_host;
 mod heat_reference;
 mod heat_schedule;
 mod heat_team;
 mod pixel_means;
+mod selftest;
 mod time_dispersion;
 mod wave_accuracy;
 mod wave_cpu;

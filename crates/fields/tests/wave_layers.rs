@@ -61,16 +61,19 @@ fn require_decay(grid: WaveGrid, sides: Sides, times: &[u64]) {
 
 #[test]
 fn waves_decay_for_a_long_time() {
-    for (thickness, shift) in [(10, 0.0), (10, 0.5), (20, 0.0)] {
+    let require = |thickness, shift, nodes, times: &[u64]| {
         let layer = AbsorbingLayer { shift, ..AbsorbingLayer::new(thickness) };
         let sides = Sides::uniform(SideCondition::Absorbing(layer));
-        require_decay(WaveGrid::plane([64, 70], [1.0; 2]), sides, &[100, 1000, 5000, 20_000]);
-    }
+        require_decay(WaveGrid::plane(nodes, [1.0; 2]), sides, times);
+    };
+    require(10, 0.0, [44, 46], &[100, 1000, 5000, 20_000]);
+    require(10, 0.5, [44, 46], &[100, 1000, 5000]);
+    require(20, 0.0, [64, 70], &[100, 1000, 5000]);
 }
 
 #[test]
 fn waves_decay_below_a_free_surface() {
     let layer = SideCondition::Absorbing(AbsorbingLayer::new(10));
     let sides = Sides { z_min: SideCondition::Free, ..Sides::uniform(layer) };
-    require_decay(WaveGrid::volume([36, 34, 30], [1.0; 3]), sides, &[100, 1000, 3000]);
+    require_decay(WaveGrid::volume([30, 29, 24], [1.0; 3]), sides, &[100, 1000, 3000]);
 }

@@ -1,7 +1,6 @@
 //! Layouts of wave fields in host memory and on devices.
 
 use orrery_fields::wave::MAX_RADIUS;
-use orrery_fields::wave::device::DeviceLayout;
 use orrery_fields::wave::layout::{GAP, WaveLayout};
 use orrery_model::wave::WaveGrid;
 
@@ -9,9 +8,9 @@ use orrery_model::wave::WaveGrid;
 fn ghost_nodes_are_inside_and_belong_to_one_node() {
     for (nodes, slices) in [([9, 10, 12], 12), ([16, 9, 30], 5), ([33, 9, 1], 9), ([33, 19, 1], 7)] {
         let grid = WaveGrid::volume(nodes, [1.0; 3]);
-        let layout = WaveLayout::new(&grid, slices);
+        let layout = WaveLayout::on_host(&grid, slices);
         let nodes = layout.nodes;
-        let mut used = vec![0; layout.len()];
+        let mut used = vec![0; layout.field_len()];
         for k in 0..nodes[2] {
             for j in 0..nodes[1] {
                 for i in 0..nodes[0] {
@@ -24,7 +23,7 @@ fn ghost_nodes_are_inside_and_belong_to_one_node() {
                     used[row + nodes[0] - 1 + r] += 1;
                 }
                 // A register at the end of a row.
-                assert!(row + nodes[0].next_multiple_of(GAP) + MAX_RADIUS <= layout.len());
+                assert!(row + nodes[0].next_multiple_of(GAP) + MAX_RADIUS <= layout.field_len());
             }
             for i in 0..nodes[0] {
                 for r in 1..=MAX_RADIUS {
@@ -43,10 +42,10 @@ fn slices_have_the_ghost_nodes_beyond_other_sides() {
     for (grid, slices) in
         [(WaveGrid::volume([9, 10, 30], [1.0; 3]), 5), (WaveGrid::plane([17, 30], [1.0; 2]), 6)]
     {
-        let layout = WaveLayout::new(&grid, slices);
+        let layout = WaveLayout::on_host(&grid, slices);
         assert_eq!(layout.slices(), slices);
         let (ghosts, n) = (MAX_RADIUS as isize, slices as isize);
-        assert!(layout.slice_start(n + ghosts) <= layout.len());
+        assert!(layout.slice_start(n + ghosts) <= layout.field_len());
         for slice in 0..slices {
             let range = layout.slice_range(&(slice..slice + 1));
             let (rows, planes) = layout.rows_and_planes(&(slice..slice + 1));
@@ -62,11 +61,11 @@ fn slices_have_the_ghost_nodes_beyond_other_sides() {
 
 /// Marks all nodes and ghost nodes of a layout, and checks that none is marked twice.
 fn check_device_layout<R>(nodes: [usize; 3], slices: usize) {
-    let layout = DeviceLayout::new::<R>(&WaveGrid::volume(nodes, [1.0; 3]), slices);
-    let (nodes, ghosts) = (layout.nodes, MAX_RADIUS as isize);
-    let mut used = vec![0; layout.len()];
-    assert_eq!(layout.slice_range(-ghosts..0).start, 0);
-    assert!(layout.slice_range(0..slices as isize + ghosts).end <= layout.len());
+    let layout = WaveLayout::on_device::<R>(&WaveGrid::volume(nodes, [1.0; 3]), slices);
+    let nodes = layout.nodes;
+    let mut used = vec![0; layout.field_len()];
+    assert_eq!(layout.ghost_ranges()[0].start, 0);
+    assert!(layout.ghost_ranges()[1].end <= layout.field_len());
     for k in 0..nodes[2] {
         for j in 0..nodes[1] {
             let row = layout.position([0, j, k]);

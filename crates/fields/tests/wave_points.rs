@@ -9,7 +9,7 @@ use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid};
 const OPEN: SideCondition =
     SideCondition::Absorbing(AbsorbingLayer { thickness: 1, reflection: 1e-4, shift: 0.0 });
 
-/// What a point does.
+/// Role of a point.
 #[derive(Clone, Copy)]
 enum PointKind {
     Source,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use orrery_cluster::Team;
 use orrery_device::Device;
 use orrery_fields::FieldColumn;
-use orrery_fields::heat::{FieldView, HeatError, HeatField, HeatProblem, PlateFields};
+use orrery_fields::heat::{HeatError, HeatField, HeatProblem, HeatView, PlateFields};
 use orrery_fields::pixels::pixel_mean_bytes;
 use orrery_formats::{Block, FieldFrame, FieldLabels, FieldValues, write_field_npy, write_labelled_vti};
 use orrery_model::Units;
@@ -232,7 +232,7 @@ impl HeatSystem {
         self.shows_ahead = false;
     }
 
-    fn view(&self) -> FieldView<'_> {
+    fn view(&self) -> HeatView<'_> {
         if self.shows_ahead { self.field.last_ahead() } else { self.field.now() }
     }
 

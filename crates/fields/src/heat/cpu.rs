@@ -11,7 +11,7 @@ use std::ops::Range;
 use orrery_simd::{InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
-use super::tile::{MAX_STEPS_PER_PASS, Pass, Rows, Workspace};
+use super::tile::{MAX_STEPS_PER_PASS, PlatePass, Rows, Workspace};
 use super::{Plate, StepCoefficients, single_step, tile};
 use crate::Scalar;
 
@@ -111,7 +111,7 @@ impl HeatCpuStrategy {
         to: &mut [R],
     ) {
         let nx = plate.grid.nx;
-        let pass = Pass { plate, coefficients, steps, from, is_streaming: self.is_streaming };
+        let pass = PlatePass { plate, coefficients, steps, from, is_streaming: self.is_streaming };
         let band_rows = band_rows(rows.len(), steps);
         to.par_chunks_mut(band_rows * nx).enumerate().for_each_init(
             || Workspace::new(plate, steps, self.tile_width),
@@ -138,7 +138,7 @@ fn band_rows(rows: usize, steps: usize) -> usize {
 }
 
 struct UpdateBand<'a, R> {
-    pass: Pass<'a, R>,
+    pass: PlatePass<'a, R>,
     rows: Range<usize>,
     to: &'a mut [R],
     workspace: &'a mut Workspace<R>,

@@ -107,7 +107,7 @@ impl HeatField {
         Self { base, ..self }
     }
 
-    /// Continues from a stored state, the result of [`FieldView::stored_column`]. Its base
+    /// Continues from a stored state, the result of [`HeatView::stored_column`]. Its base
     /// temperature is 0 unless [`HeatField::with_base`] sets another one.
     pub fn restore(
         problem: &HeatProblem,
@@ -142,7 +142,7 @@ impl HeatField {
     }
 
     /// Returns an upper bound of the bytes that a field needs, on the host or on a device. The
-    /// memory of the [`HeatProblem`] and of [`FieldView::pixel_means`] is not included.
+    /// memory of the [`HeatProblem`] and of [`HeatView::pixel_means`] is not included.
     pub fn needed_bytes(grid: &Grid, precision: Precision, fields: PlateFields, is_on_device: bool) -> u64 {
         let needed = match (precision, is_on_device) {
             (Precision::Single, false) => HostHeat::<f32>::needed_bytes,
@@ -160,14 +160,14 @@ impl HeatField {
     }
 
     /// Returns the current state.
-    pub fn now(&self) -> FieldView<'_> {
+    pub fn now(&self) -> HeatView<'_> {
         self.view(StoredField::State)
     }
 
     /// Returns the state after one step of length `dt`. The field stays at its time.
     ///
     /// The result uses the memory that the next step overwrites.
-    pub fn ahead(&mut self, dt: f64) -> Result<FieldView<'_>, HeatError> {
+    pub fn ahead(&mut self, dt: f64) -> Result<HeatView<'_>, HeatError> {
         self.check_step(dt)?;
         self.state.run(HeatCommand::StepAhead { dt })?;
         Ok(self.last_ahead())
@@ -175,12 +175,12 @@ impl HeatField {
 
     /// Returns the result of the last call of [`HeatField::ahead`]. After a later call of
     /// [`HeatField::advance`] its values have no meaning.
-    pub fn last_ahead(&self) -> FieldView<'_> {
+    pub fn last_ahead(&self) -> HeatView<'_> {
         self.view(StoredField::Ahead)
     }
 
-    fn view(&self, stored: StoredField) -> FieldView<'_> {
-        FieldView { field: self, stored }
+    fn view(&self, stored: StoredField) -> HeatView<'_> {
+        HeatView { field: self, stored }
     }
 
     /// Waits until the steps on a device are complete, as far as this rank computes them.
@@ -272,12 +272,12 @@ impl HeatField {
 
 /// The state of a [`HeatField`], or the state a short time later.
 #[derive(Clone, Copy, Debug)]
-pub struct FieldView<'a> {
+pub struct HeatView<'a> {
     field: &'a HeatField,
     stored: StoredField,
 }
 
-impl FieldView<'_> {
+impl HeatView<'_> {
     /// Returns minimum, maximum and heat content, in one pass over the field.
     pub fn measures(&self) -> Result<FieldMeasures, HeatError> {
         let HeatField { state, base, total_heat_capacity, .. } = self.field;

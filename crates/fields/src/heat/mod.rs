@@ -66,7 +66,7 @@ mod tile;
 pub use capacity::{HEAT_CAPACITIES, HeatCapacity};
 pub use edge_flux::EdgeStrips;
 pub use error::HeatError;
-pub use field::{FieldView, HeatDeviceSetup, HeatField};
+pub use field::{HeatDeviceSetup, HeatField, HeatView};
 pub use host::HostHeat;
 pub use measures::FieldMeasures;
 pub use plate::{Plate, PlateFields, StepCoefficients};

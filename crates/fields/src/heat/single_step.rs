@@ -10,7 +10,7 @@ use orrery_simd::Vector;
 
 use super::problem::neighbours;
 use super::reference::update_uniform;
-use super::tile::Pass;
+use super::tile::PlatePass;
 use super::{StepCoefficients, kernels};
 use crate::Scalar;
 
@@ -18,7 +18,7 @@ use crate::Scalar;
 /// overwritten.
 #[inline(always)]
 pub fn update_band<V: Vector<Scalar = R>, R: Scalar>(
-    pass: &Pass<R>,
+    pass: &PlatePass<R>,
     rows: Range<usize>,
     to: &mut [R],
     ghost: &mut Vec<R>,
@@ -52,7 +52,12 @@ pub fn update_band<V: Vector<Scalar = R>, R: Scalar>(
 
 /// Computes row `j` from the rows j − 1, j and j + 1.
 #[inline(always)]
-fn update_row<V: Vector<Scalar = R>, R: Scalar>(pass: &Pass<R>, j: usize, rows: [&[R]; 3], to: &mut [R]) {
+fn update_row<V: Vector<Scalar = R>, R: Scalar>(
+    pass: &PlatePass<R>,
+    j: usize,
+    rows: [&[R]; 3],
+    to: &mut [R],
+) {
     let last = rows[1].len() - 1;
     if last - 1 < V::LANES {
         update_inner_nodes(pass.coefficients, rows, 1..last, to);
@@ -88,7 +93,7 @@ fn update_inner_nodes<R: Scalar>(
 /// Returns the new value of node (i, j) on the west or east edge.
 #[inline(always)]
 fn updated_edge_node<R: Scalar>(
-    pass: &Pass<R>,
+    pass: &PlatePass<R>,
     edge: Edge,
     i: usize,
     j: usize,

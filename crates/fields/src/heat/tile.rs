@@ -44,7 +44,7 @@ pub struct Rows<'a, R> {
 
 /// One pass over the plate.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass<'a, R> {
+pub struct PlatePass<'a, R> {
     /// The problem.
     pub plate: &'a Plate<R>,
     /// Coefficients of a step.
@@ -57,7 +57,7 @@ pub struct Pass<'a, R> {
     pub is_streaming: bool,
 }
 
-impl<'a, R> Pass<'a, R> {
+impl<'a, R> PlatePass<'a, R> {
     /// Returns row `j` of the old state. Rows beyond a periodic edge are those of the other side.
     pub fn row(&self, j: isize) -> &'a [R] {
         let (nx, ny) = (self.plate.grid.nx, self.plate.grid.ny as isize);
@@ -211,7 +211,7 @@ impl<R: Scalar> Workspace<R> {
 /// Updates the rows `rows` of the plate. `to` receives them and contains nothing else.
 #[inline(always)]
 pub fn update_band<V: Vector<Scalar = R>, R: Scalar>(
-    pass: &Pass<R>,
+    pass: &PlatePass<R>,
     rows: Range<usize>,
     to: &mut [R],
     workspace: &mut Workspace<R>,
@@ -227,7 +227,7 @@ pub fn update_band<V: Vector<Scalar = R>, R: Scalar>(
 /// Updates the rows `rows` of one tile.
 #[inline(always)]
 fn update_tile<V: Vector<Scalar = R>, R: Scalar>(
-    pass: &Pass<R>,
+    pass: &PlatePass<R>,
     tile: &Tile,
     rows: Range<usize>,
     to: &mut [R],
@@ -267,7 +267,7 @@ fn update_tile<V: Vector<Scalar = R>, R: Scalar>(
 /// Copies the output columns of a tile row to row `k` of the band `to`.
 #[inline(always)]
 fn store_row<V: Vector<Scalar = R>, R: Scalar>(
-    pass: &Pass<R>,
+    pass: &PlatePass<R>,
     tile: &Tile,
     row: &[R],
     k: usize,
@@ -287,7 +287,7 @@ fn store_row<V: Vector<Scalar = R>, R: Scalar>(
 /// − 1 and j.
 #[inline(always)]
 fn load_row<V: Vector<Scalar = R>, R: Scalar>(
-    pass: &Pass<R>,
+    pass: &PlatePass<R>,
     tile: &Tile,
     j: isize,
     has_previous: bool,
@@ -328,7 +328,7 @@ fn load_row<V: Vector<Scalar = R>, R: Scalar>(
 /// neither row is on an edge.
 #[inline(always)]
 fn update_pair<V: Vector<Scalar = R>, R: Scalar>(
-    pass: &Pass<R>,
+    pass: &PlatePass<R>,
     tile: &Tile,
     level: usize,
     j: isize,
@@ -352,7 +352,7 @@ fn update_pair<V: Vector<Scalar = R>, R: Scalar>(
 /// Computes row `j` of `level` from the level below.
 #[inline(always)]
 fn update_row<V: Vector<Scalar = R>, R: Scalar>(
-    pass: &Pass<R>,
+    pass: &PlatePass<R>,
     tile: &Tile,
     level: usize,
     j: isize,

@@ -28,14 +28,14 @@ pub struct BandTask<'a, R> {
     /// Rows of the band.
     pub rows: Range<usize>,
     /// The band in each plane.
-    pub pieces: Vec<Piece<'a, R>>,
+    pub pieces: Vec<BandPiece<'a, R>>,
     /// Parts of the absorbing layers at z_min and z_max. Their first rows are those of the band.
     pub along_z: [Option<RowLayer<'a, R>>; 2],
 }
 
 /// A band in one plane.
 #[derive(Debug)]
-pub struct Piece<'a, R> {
+pub struct BandPiece<'a, R> {
     /// New values: the part [`WaveLayout::band`] of the plane.
     pub next: &'a mut [R],
     /// Parts of the absorbing layers at x_min and x_max.
@@ -76,7 +76,7 @@ impl<'a, R: Scalar> Tasks<'a, R> {
                     let next = rest
                         .split_off_mut(..layout.band(&task.rows).len())
                         .expect("bands are parts of a plane");
-                    task.pieces.push(Piece { next, along_x: [None, None], along_y: [None, None] });
+                    task.pieces.push(BandPiece { next, along_x: [None, None], along_y: [None, None] });
                 }
             }
         }

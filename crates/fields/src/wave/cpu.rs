@@ -20,7 +20,7 @@ use orrery_model::wave::Sides;
 use orrery_simd::{InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
 use rayon::prelude::*;
 
-use super::bands::{BandTask, Piece, Tasks, divided};
+use super::bands::{BandPiece, BandTask, Tasks, divided};
 use super::column_pass::{AbsorbColumns, ColumnWindow};
 use super::images::write_images;
 use super::kernels::{CourantRow, RowBlock, Strides, update_rows};
@@ -284,7 +284,7 @@ impl<R: Scalar, const RADIUS: usize, const DIMENSIONS: usize, const IS_VARIABLE:
 
     /// Applies the layers, and writes images, while the plane is in the cache.
     #[inline(always)]
-    fn finish_plane(&mut self, k: usize, piece: &mut Piece<R>) {
+    fn finish_plane(&mut self, k: usize, piece: &mut BandPiece<R>) {
         let (pass, set) = (self.pass, self.instruction_set);
         let (layout, radius) = (pass.layout, pass.stencil.radius);
         let (first, first_in_band) = (self.task.rows.start, self.row_in_band(self.task.rows.start));

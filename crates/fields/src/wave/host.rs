@@ -76,14 +76,14 @@ impl<R: Scalar> HostWave<R> {
     /// while it is computed.
     pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
         let bytes = size_of::<R>() as u64;
-        let layout = WaveLayout::new(grid, slice_count(grid));
+        let layout = WaveLayout::on_host(grid, slice_count(grid));
         let layer_values = |&side: &Side| {
             let thickness = sides.on(side).layer()?.thickness;
             Some(2 * stored_values(&layout, side, thickness))
         };
         let layers: usize = Sides::used(grid).iter().filter_map(layer_values).sum();
         let fields = 2 + u64::from(is_variable);
-        bytes * (fields * layout.len() as u64 + layers as u64)
+        bytes * (fields * layout.field_len() as u64 + layers as u64)
     }
 
     /// Returns the medium and the state.

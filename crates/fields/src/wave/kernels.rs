@@ -55,7 +55,7 @@ pub fn splat_weights<V: Vector>(weights: &[V::Scalar; MAX_RADIUS]) -> [V; MAX_RA
 /// Parts of u around rows in each of some planes, all of the same length. Those beyond the radius
 /// are the rows themselves.
 #[derive(Clone, Copy)]
-struct Neighbours<'a, R, const PLANES: usize> {
+struct NeighbourRows<'a, R, const PLANES: usize> {
     /// Rows 1 … 4 nodes before.
     before: [[&'a [R]; PLANES]; MAX_RADIUS],
     /// Rows 1 … 4 nodes after.
@@ -71,9 +71,9 @@ fn neighbours<R, const RADIUS: usize, const PLANES: usize>(
     plane: usize,
     stride: usize,
     n: usize,
-) -> Neighbours<'_, R, PLANES> {
+) -> NeighbourRows<'_, R, PLANES> {
     let row = &u[first..][..n];
-    let mut rows = Neighbours { before: [[row; PLANES]; MAX_RADIUS], after: [[row; PLANES]; MAX_RADIUS] };
+    let mut rows = NeighbourRows { before: [[row; PLANES]; MAX_RADIUS], after: [[row; PLANES]; MAX_RADIUS] };
     let mut r = 0;
     while r < RADIUS {
         let mut p = 0;
@@ -93,8 +93,8 @@ struct RowInput<'a, R, const PLANES: usize> {
     /// The rows in u in all planes from `RADIUS` before the first one up to `RADIUS` after the last
     /// one. In two dimensions the first one has the rows, and others are not used.
     column: [&'a [R]; MAX_COLUMN],
-    along_x: Neighbours<'a, R, PLANES>,
-    along_y: Neighbours<'a, R, PLANES>,
+    along_x: NeighbourRows<'a, R, PLANES>,
+    along_y: NeighbourRows<'a, R, PLANES>,
     /// v of the nodes if `IS_VARIABLE`, and rows of u otherwise.
     courant: [&'a [R]; PLANES],
     /// v if it is uniform.
@@ -193,7 +193,7 @@ impl<R: Scalar, const PLANES: usize> RowInput<'_, R, PLANES> {
     }
 }
 
-impl<R: Scalar, const PLANES: usize> Neighbours<'_, R, PLANES> {
+impl<R: Scalar, const PLANES: usize> NeighbourRows<'_, R, PLANES> {
     /// Returns `sums` + Σ w_r (u_−r + u_r) for the row in each plane.
     #[inline(always)]
     fn added<V: Vector<Scalar = R>, const RADIUS: usize>(

@@ -34,7 +34,7 @@ impl<R: Scalar> HostWaveSlab<R> {
     /// Copies the state and the medium of the slices `owned`, which have values of these slices
     /// only. Ghost slices of neighbours are zero.
     pub fn new(medium: &Medium<R>, state: &WaveState<R>, owned: Range<usize>) -> Self {
-        let layout = WaveLayout::new(&medium.grid, owned.len());
+        let layout = WaveLayout::on_host(&medium.grid, owned.len());
         let padded = |values: &[R], number| padded(&layout, values, number);
         let courant = match &medium.squared_courant {
             SquaredCourant::Uniform(_) => PaddedField::empty(),

@@ -8,7 +8,7 @@ use crate::wave::{Medium, SquaredCourant};
 
 // SAFETY: the kernels access nodes of the planes `begin` to `end`, and their neighbours at
 // distances up to RADIUS, vectors and rows that end within the gap after a row, and ghost rows.
-// `DeviceLayout` has all of them. Rows and planes start at multiples of 128 bytes and threads at
+// `WaveLayout` has all of them. Rows and planes start at multiples of 128 bytes and threads at
 // multiples of a vector, so vectors are aligned. `DeviceWaveSlab::launch_advance` passes planes
 // that the slab owns. All loops end.
 const COLUMNS: KernelFile =

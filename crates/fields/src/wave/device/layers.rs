@@ -6,9 +6,9 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Queue,
 use orrery_model::wave::{Side, Sides, WaveGrid};
 
 use super::kernels::{MAX_BLOCKS_Y, build_with, uniform_courant};
-use super::layout::DeviceLayout;
 use crate::Scalar;
 use crate::wave::layer::has_side;
+use crate::wave::layout::WaveLayout;
 use crate::wave::{LayerCoefficients, LayerMemory, Medium};
 
 // SAFETY: the absorbing kernels access nodes of lines that start on a side, up to n = L + 2 RADIUS,
@@ -75,10 +75,10 @@ impl LayerKernels {
                 continue;
             }
             let (layout, [nx, ny, _]) = (place.layout, place.layout.nodes);
-            let [rows, planes] = layout.rows_and_planes(slices);
+            let (rows, planes) = layout.rows_and_planes(slices);
             let [(stride_a, count_a), (stride_b, count_b)] = match side.axis() {
-                0 => [(layout.pitch, rows), (layout.plane, planes)],
-                1 => [(1, nx), (layout.plane, planes)],
+                0 => [(layout.pitch, rows.len()), (layout.plane, planes.len())],
+                1 => [(1, nx), (layout.plane, planes.len())],
                 _ => [(1, nx), (layout.pitch, ny)],
             };
             let args = [
@@ -113,7 +113,7 @@ pub(super) enum ImageSides {
 pub(super) struct SlabPlace<'a> {
     /// Slices of the grid that the slab owns.
     pub(super) owned: &'a Range<usize>,
-    pub(super) layout: &'a DeviceLayout,
+    pub(super) layout: &'a WaveLayout,
 }
 
 impl SlabPlace<'_> {
@@ -237,7 +237,8 @@ impl<R: Scalar> DeviceLayer<R> {
         args.extend(layer.second.map(Scalar::to_argument));
         args.push((place.first_node(side, slices) as u64).into());
         args.push(place.inwards(side).into());
-        let ([nx, ny, _], [rows, planes]) = (layout.nodes, layout.rows_and_planes(slices));
+        let ([nx, ny, _], (rows, planes)) = (layout.nodes, layout.rows_and_planes(slices));
+        let (rows, planes) = (rows.len(), planes.len());
         let kernel = &kernels.absorb[self.index];
         if side.axis() == 0 {
             args.push((layout.pitch as i32).into());

@@ -4,11 +4,11 @@ use orrery_device::{Arg, Buffer, Device, DeviceError, Kernel, KernelFile, Queue,
 use orrery_model::wave::{Side, SideCondition, Sides};
 
 use super::kernels::{MAX_BLOCKS_Y, build_with, uniform_courant, weight_arguments};
-use super::layout::DeviceLayout;
 use super::slab::DeviceWaveSlab;
 use crate::Scalar;
 use crate::wave::Medium;
 use crate::wave::layer::has_side;
+use crate::wave::layout::WaveLayout;
 
 // SAFETY: the kernels read nodes that the slab owns and their neighbours, and write one result per
 // part and slice, for which `WaveMeasureKernels` allocates memory. `gather_plane` reads nodes of a
@@ -48,11 +48,7 @@ pub(super) struct WaveMeasureKernels<R: Scalar> {
 
 impl<R: Scalar> WaveMeasureKernels<R> {
     /// Compiles the kernels, for a slab with this layout.
-    pub(super) fn new(
-        device: &Device,
-        medium: &Medium<R>,
-        layout: &DeviceLayout,
-    ) -> Result<Self, DeviceError> {
+    pub(super) fn new(device: &Device, medium: &Medium<R>, layout: &WaveLayout) -> Result<Self, DeviceError> {
         let module = build_with(device, medium, &MEASURES, &[("BLOCK_SIZE", BLOCK_SIZE)])?;
         let parts = PARTS.min(layout.slice_rows());
         let results = parts * layout.slices();
@@ -67,7 +63,7 @@ impl<R: Scalar> WaveMeasureKernels<R> {
     }
 
     /// Returns the bytes of the result buffers.
-    pub(super) fn needed_bytes(layout: &DeviceLayout) -> u64 {
+    pub(super) fn needed_bytes(layout: &WaveLayout) -> u64 {
         (PARTS.min(layout.slice_rows()) * layout.slices() * (8 + size_of::<R>())) as u64
     }
 

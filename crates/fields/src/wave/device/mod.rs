@@ -11,7 +11,6 @@
 
 mod kernels;
 mod layers;
-mod layout;
 mod measures;
 mod points;
 pub mod selftest;
@@ -26,7 +25,6 @@ use orrery_model::grid::{PixelMeans, PixelWeights};
 use orrery_model::wave::{Sides, WaveGrid};
 
 pub use kernels::{AdvanceKernel, WAVE_KERNEL_SOURCE};
-pub use layout::DeviceLayout;
 pub use strategy::{WaveDeviceStrategy, WaveKernel, WaveShape};
 
 use self::kernels::{build_advance, common_definitions};
@@ -36,6 +34,7 @@ use self::points::DevicePoints;
 use self::slab::{DeviceWaveSlab, StepLaunch, StepTarget};
 use super::energy::{NO_ENERGY, added_energies, energy_scale};
 use super::layer::{layer_nodes, slice_count};
+use super::layout::WaveLayout;
 use super::{
     GridPlane, LayerMemory, MAX_RADIUS, Medium, SquaredCourant, StoredWave, WaveMeasures, WaveProblem,
     WaveState,
@@ -116,13 +115,13 @@ impl<R: Scalar> DeviceWave<R> {
     /// Returns the bytes of device memory that a field needs, with a look ahead, and without those
     /// of [`pixel_mean_bytes`](crate::pixel_mean_bytes).
     pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
-        let layout = DeviceLayout::new::<R>(grid, slice_count(grid));
+        let layout = WaveLayout::on_device::<R>(grid, slice_count(grid));
         let layers: usize = Sides::used(grid)
             .iter()
             .filter_map(|&side| layer_nodes(grid, sides, side))
             .map(|nodes| nodes.iter().product::<usize>())
             .sum();
-        let values = (3 + u64::from(is_variable)) * layout.len() as u64 + 4 * layers as u64;
+        let values = (3 + u64::from(is_variable)) * layout.field_len() as u64 + 4 * layers as u64;
         values * size_of::<R>() as u64 + WaveMeasureKernels::<R>::needed_bytes(&layout)
     }
 

@@ -8,9 +8,9 @@ use orrery_device::{Arg, Buffer, DeviceError, Queue};
 use super::StoredWave;
 use super::kernels::{AdvanceKernel, MAX_BLOCKS_Y, uniform_courant, weight_arguments};
 use super::layers::{DeviceLayer, ImageSides, LayerBuffers, LayerKernels, SlabPlace};
-use super::layout::DeviceLayout;
 use super::points::DevicePoints;
 use crate::Scalar;
+use crate::wave::layout::WaveLayout;
 use crate::wave::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveState};
 
 /// Slices of a wave field. Slices of functions count from the first owned one.
@@ -18,7 +18,7 @@ use crate::wave::{LayerMemory, MAX_RADIUS, Medium, SquaredCourant, WaveState};
 pub(super) struct DeviceWaveSlab<R: Scalar> {
     /// Slices of the grid that the slab updates.
     pub(super) owned: Range<usize>,
-    pub(super) layout: DeviceLayout,
+    pub(super) layout: WaveLayout,
     /// u with ghost nodes. Neighbours on the same device read its borders.
     pub(super) now: Arc<Buffer<R>>,
     /// u one step earlier, which becomes u one step later.
@@ -62,7 +62,7 @@ impl<R: Scalar> DeviceWaveSlab<R> {
         state: &WaveState<R>,
         owned: Range<usize>,
     ) -> Result<Self, DeviceError> {
-        let (device, layout) = (queue.device(), DeviceLayout::new::<R>(&medium.grid, owned.len()));
+        let (device, layout) = (queue.device(), WaveLayout::on_device::<R>(&medium.grid, owned.len()));
         let courant = match &medium.squared_courant {
             SquaredCourant::Uniform(_) => device.zeros(1)?,
             SquaredCourant::Field(values) => upload_field(queue, &layout, values)?,
@@ -196,7 +196,7 @@ impl<R: Scalar> DeviceWaveSlab<R> {
 
     /// Waits for the queue and returns the values of the owned nodes of a field.
     pub(super) fn download(&self, queue: &Queue, field: &Buffer<R>) -> Result<Vec<R>, DeviceError> {
-        let DeviceLayout { nodes: [nx, ny, planes], pitch, plane, ghost_planes } = self.layout;
+        let WaveLayout { nodes: [nx, ny, planes], pitch, plane, ghost_planes, .. } = self.layout;
         let mut values = Vec::with_capacity(nx * ny * planes);
         let mut padded = vec![R::default(); plane];
         for k in ghost_planes..ghost_planes + planes {
@@ -221,12 +221,12 @@ impl<R: Scalar> DeviceWaveSlab<R> {
 /// Uploads the values of all nodes of a slab.
 fn upload_field<R: Scalar>(
     queue: &Queue,
-    layout: &DeviceLayout,
+    layout: &WaveLayout,
     values: &[R],
 ) -> Result<Buffer<R>, DeviceError> {
-    let DeviceLayout { nodes: [nx, ny, planes], pitch, plane, ghost_planes } = *layout;
+    let WaveLayout { nodes: [nx, ny, planes], pitch, plane, ghost_planes, .. } = *layout;
     assert_eq!(values.len(), nx * ny * planes, "values of the slices of the slab");
-    let field = queue.device().zeros(layout.len())?;
+    let field = queue.device().zeros(layout.field_len())?;
     let mut padded = vec![R::default(); plane];
     for (k, nodes) in (ghost_planes..).zip(values.chunks_exact(nx * ny)) {
         for (row, nodes) in padded.chunks_exact_mut(pitch).skip(MAX_RADIUS).zip(nodes.chunks_exact(nx)) {
