@@ -9,10 +9,10 @@ use orrery_model::Precision;
 use orrery_simd::Real;
 
 use crate::FieldColumn;
+use crate::heat::PlatePass;
 use crate::heat::cpu::HeatCpuStrategy;
-use crate::heat::{Plate, Rows, StepCoefficients};
-use crate::wave::cpu::{StencilPass, WaveCpuStrategy};
-use crate::wave::{HostWaveSlab, LayerCoefficients, Medium, SlabLayer, sum_rows};
+use crate::wave::cpu::{SliceUpdate, StencilPass, WaveCpuStrategy};
+use crate::wave::{HostWaveSlab, Medium, sum_rows};
 
 /// A number of a field: f32 or f64.
 pub trait Scalar:
@@ -64,10 +64,7 @@ pub trait NodeLoops: Sized {
     fn run_wave_pass(
         pass: &StencilPass<'_, Self>,
         strategy: &WaveCpuStrategy,
-        slices: Range<usize>,
-        next: &mut [Self],
-        layers: &mut [SlabLayer<Self>],
-        coefficients: &[LayerCoefficients<Self>],
+        update: SliceUpdate<'_, Self>,
         halfway: Option<&mut dyn FnMut()>,
     );
 
@@ -77,10 +74,7 @@ pub trait NodeLoops: Sized {
     /// [`HeatCpuStrategy::update_rows`].
     fn update_heat_rows(
         strategy: &HeatCpuStrategy,
-        plate: &Plate<Self>,
-        coefficients: StepCoefficients<Self>,
-        steps: usize,
-        from: Rows<'_, Self>,
+        pass: PlatePass<'_, Self>,
         rows: Range<usize>,
         to: &mut [Self],
     );
@@ -117,13 +111,10 @@ macro_rules! impl_scalar {
             fn run_wave_pass(
                 pass: &StencilPass<'_, Self>,
                 strategy: &WaveCpuStrategy,
-                slices: Range<usize>,
-                next: &mut [Self],
-                layers: &mut [SlabLayer<Self>],
-                coefficients: &[LayerCoefficients<Self>],
+                update: SliceUpdate<'_, Self>,
                 halfway: Option<&mut dyn FnMut()>,
             ) {
-                pass.run_loops(strategy, slices, next, layers, coefficients, halfway);
+                pass.run_loops(strategy, update, halfway);
             }
 
             fn wave_energies(medium: &Medium<Self>, slab: &HostWaveSlab<Self>) -> Vec<f64> {
@@ -132,14 +123,11 @@ macro_rules! impl_scalar {
 
             fn update_heat_rows(
                 strategy: &HeatCpuStrategy,
-                plate: &Plate<Self>,
-                coefficients: StepCoefficients<Self>,
-                steps: usize,
-                from: Rows<'_, Self>,
+                pass: PlatePass<'_, Self>,
                 rows: Range<usize>,
                 to: &mut [Self],
             ) {
-                strategy.run_loops(plate, coefficients, steps, from, rows, to);
+                strategy.run_loops(pass, rows, to);
             }
         }
     };

@@ -97,21 +97,14 @@ impl HeatCpuStrategy {
         to: &mut [R],
     ) {
         assert!((1..=self.steps_per_pass).contains(&steps) && steps <= MAX_STEPS_PER_PASS);
-        R::update_heat_rows(self, plate, coefficients, steps, from, rows, to);
+        let pass = PlatePass { plate, coefficients, steps, from, is_streaming: self.is_streaming };
+        R::update_heat_rows(self, pass, rows, to);
     }
 
     /// The loops of [`Self::update_rows`].
-    pub(crate) fn run_loops<R: Scalar>(
-        &self,
-        plate: &Plate<R>,
-        coefficients: StepCoefficients<R>,
-        steps: usize,
-        from: Rows<R>,
-        rows: Range<usize>,
-        to: &mut [R],
-    ) {
+    pub(crate) fn run_loops<R: Scalar>(&self, pass: PlatePass<R>, rows: Range<usize>, to: &mut [R]) {
+        let PlatePass { plate, steps, .. } = pass;
         let nx = plate.grid.nx;
-        let pass = PlatePass { plate, coefficients, steps, from, is_streaming: self.is_streaming };
         let band_rows = band_rows(rows.len(), steps);
         to.par_chunks_mut(band_rows * nx).enumerate().for_each_init(
             || Workspace::new(plate, steps, self.tile_width),

@@ -72,4 +72,5 @@ pub use measures::FieldMeasures;
 pub use plate::{Plate, PlateFields, StepCoefficients};
 pub use problem::{CONDUCTIVITIES, Conductivity, HeatProblem};
 pub use team::follow;
+pub(crate) use tile::PlatePass;
 pub use tile::Rows;

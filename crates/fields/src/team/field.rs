@@ -198,8 +198,9 @@ impl<S: TeamSlab> TeamField<S> {
 
 impl<S: TeamSlab> LedField<S::Physics> for TeamField<S> {
     fn run(&self, command: CommandOf<S>) -> Result<ReplyOf<S>, ErrorOf<S>> {
+        let mut slab = self.lock();
         self.team.lead(&TeamMessage::Run(command))?;
-        self.lock().execute(command)
+        slab.execute(command)
     }
 
     fn wait(&self) -> Result<(), ErrorOf<S>> {

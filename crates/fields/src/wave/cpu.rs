@@ -121,7 +121,7 @@ impl<R: Scalar> CourantPlanes<'_, R> {
 /// A step of some planes without sources.
 #[derive(Clone, Copy, Debug)]
 pub struct StencilPass<'a, R> {
-    /// WaveLayout of all fields.
+    /// Layout of all fields.
     pub layout: &'a WaveLayout,
     /// Weights.
     pub stencil: &'a Stencil<R>,
@@ -133,37 +133,41 @@ pub struct StencilPass<'a, R> {
     pub u: &'a [R],
 }
 
+/// Slices that a pass updates.
+pub struct SliceUpdate<'a, R> {
+    /// The slices. If a layer is at the end of their axis, they must contain all slices that it
+    /// reaches. It takes part if the first or last slice of the slab does.
+    pub slices: Range<usize>,
+    /// Values of these slices and nothing else: those of the step before, which are replaced by the
+    /// new ones.
+    pub next: &'a mut [R],
+    /// Memory of the absorbing layers.
+    pub layers: &'a mut [SlabLayer<R>],
+    /// Coefficients of the absorbing layers.
+    pub coefficients: &'a [LayerCoefficients<R>],
+}
+
 impl<R: Scalar> StencilPass<'_, R> {
-    /// Replaces the values of `slices`, which are those of the step before, by the new ones. `next`
-    /// has these slices and nothing else. Applies the absorbing layers, and writes the images
-    /// beyond the sides that are not at the ends of the slices' axis.
-    ///
-    /// A layer at an end of that axis takes part if the first or last slice of the slab does.
-    /// `slices` must contain all slices that it reaches.
-    ///
-    /// `halfway` is called after half of the bands.
+    /// Replaces the values of slices by the new ones. Applies the absorbing layers, and writes the
+    /// images beyond the sides that are not at the ends of the slices' axis. `halfway` is called
+    /// after half of the bands.
     pub fn run(
         &self,
         strategy: &WaveCpuStrategy,
-        slices: Range<usize>,
-        next: &mut [R],
-        layers: &mut [SlabLayer<R>],
-        coefficients: &[LayerCoefficients<R>],
+        update: SliceUpdate<'_, R>,
         halfway: Option<&mut dyn FnMut()>,
     ) {
-        R::run_wave_pass(self, strategy, slices, next, layers, coefficients, halfway);
+        R::run_wave_pass(self, strategy, update, halfway);
     }
 
     /// The loops of [`Self::run`].
     pub(crate) fn run_loops(
         &self,
         strategy: &WaveCpuStrategy,
-        slices: Range<usize>,
-        next: &mut [R],
-        layers: &mut [SlabLayer<R>],
-        coefficients: &[LayerCoefficients<R>],
+        update: SliceUpdate<'_, R>,
         halfway: Option<&mut dyn FnMut()>,
     ) {
+        let SliceUpdate { slices, next, layers, coefficients } = update;
         let (layout, radius) = (self.layout, self.stencil.radius);
         let window = |layer: &LayerCoefficients<R>| {
             (layer.side.axis() == 0).then(|| ColumnWindow::new(layer, radius, layout.nodes[0]))

@@ -23,7 +23,7 @@ use super::MAX_RADIUS;
 /// Values before each row: one register of any type, and a whole cache line.
 pub const GAP: usize = MAX_LANES;
 
-/// WaveLayout of consecutive slices of a grid.
+/// Layout of consecutive slices of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaveLayout {
     /// Nodes along x, y and z. The last number is 1 in two dimensions.

@@ -85,7 +85,6 @@ pub use error::WaveError;
 pub use field::{GridPlane, WaveDeviceSetup, WaveField, WaveView};
 pub use host::{HostWave, StoredWave};
 pub use layer::{LayerCoefficients, LayerMemory};
-pub(crate) use layer_pass::SlabLayer;
 pub use medium::{Medium, SquaredCourant};
 pub use points::{ReceiverTable, SourceTable};
 pub use problem::{Velocity, WaveProblem, WaveSource};

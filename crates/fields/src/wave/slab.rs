@@ -6,7 +6,7 @@ use orrery_cluster::ClusterError;
 use orrery_model::wave::Side;
 use rayon::prelude::*;
 
-use super::cpu::{CourantPlanes, StencilPass, WaveCpuStrategy};
+use super::cpu::{CourantPlanes, SliceUpdate, StencilPass, WaveCpuStrategy};
 use super::images::{copy_image, write_images};
 use super::layer::{has_side, slice_count};
 use super::layer_pass::SlabLayer;
@@ -185,7 +185,9 @@ impl<R: Scalar> SlabStep<'_, R> {
         if slices.is_empty() {
             return;
         }
-        self.pass.run(self.strategy, slices.clone(), next, self.layers, &self.medium.layers, halfway);
+        let (layers, coefficients) = (&mut *self.layers, &self.medium.layers[..]);
+        let update = SliceUpdate { slices: slices.clone(), next: &mut *next, layers, coefficients };
+        self.pass.run(self.strategy, update, halfway);
         self.inject(slices, next);
     }
 

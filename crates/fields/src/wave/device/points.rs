@@ -28,7 +28,7 @@ const AMPLITUDE_STEPS: u64 = 1024;
 /// Fewest samples per receiver that are allocated together.
 const MIN_SAMPLES: usize = 256;
 
-/// DevicePoints of a slab: their tables, amplitudes of the sources and samples of the receivers.
+/// Points of a slab: their tables, amplitudes of the sources and samples of the receivers.
 #[derive(Debug)]
 pub(super) struct DevicePoints<R: Scalar> {
     add_sources: Kernel,
