@@ -296,3 +296,21 @@ pub enum RunEvent<'a> {
         limit: f64,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_stops_when_the_next_batch_may_end_after_the_deadline() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let control = Control { deadline: Some(Instant::now() + 2 * HOUR), ..Control::default() };
+        assert_eq!(control.stop_reason(HOUR), None);
+        assert_eq!(control.stop_reason(3 * HOUR), Some(StopReason::WallTime));
+        assert!(!control.must_stop_waiting());
+        assert!(Control { deadline: Some(Instant::now()), ..Control::default() }.must_stop_waiting());
+        control.stop.store(true, Ordering::Relaxed);
+        assert_eq!(control.stop_reason(Duration::ZERO), Some(StopReason::Requested));
+        assert_eq!(Control::default().stop_reason(3 * HOUR), None);
+    }
+}
