@@ -93,7 +93,8 @@ pub fn run_preset(name: &str, sets: &[&str], choice: DeviceChoice) -> FluidRun {
 }
 
 fn run_source(source: &CaseSource, sets: &[&str], choice: DeviceChoice) -> FluidRun {
-    let sets: Vec<String> = ["image.size=64"].iter().chain(sets).map(|&set| set.to_owned()).collect();
+    let pictures = ["image.size=64", "output.plots=false"];
+    let sets: Vec<String> = pictures.iter().chain(sets).map(|&set| set.to_owned()).collect();
     let case = Case::load(source, &sets).unwrap_or_else(|error| panic!("{error}"));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = Output { folder: folder.path().join("run"), replace: Replace::Nothing };
@@ -204,43 +205,4 @@ pub fn maximum_between(rows: &[Vec<f64>], [from, to]: [f64; 2], half_width: f64)
     let slope = sum(|x, g| x * g) / x2;
     let curvature = (n * sum(|x, g| x * x * g) - x2 * sum(|_, g| g)) / (n * x4 - x2 * x2);
     largest - 0.5 * slope / curvature
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An autoregressive series x' = c x + noise of variance 1 has the variance 1/(1 − c²), and the
-    /// error of its mean is 1/((1 − c) √n).
-    #[test]
-    fn errors_of_correlated_series_are_those_of_the_process() {
-        let (c, n) = (0.9, 32_000);
-        let noise = |k: u64| orrery_model::rng::Draws::new(5, 0, k).normal();
-        let series: Vec<f64> = (0..n)
-            .scan(0.0, |x, k| {
-                *x = c * *x + noise(k);
-                Some(*x)
-            })
-            .collect();
-        let mean = Mean::of_series(&series);
-        let expected = 1.0 / ((1.0 - c) * (n as f64).sqrt());
-        // Four times the 18% of 16 blocks.
-        assert!((mean.error / expected - 1.0).abs() < 0.75, "{mean:?} {expected}");
-        assert!(mean.value.abs() < 4.0 * expected, "{mean:?}");
-        let variance = Mean::variance_of_series(&series);
-        assert!((variance.value - 1.0 / (1.0 - c * c)).abs() < 5.0 * variance.error, "{variance:?}");
-        // Independent values would have a far smaller error.
-        assert!(mean.error > 2.0 * (variance.value / n as f64).sqrt());
-    }
-
-    #[test]
-    fn a_maximum_between_bins_is_found() {
-        let row = |k: i32| {
-            let r = 0.1 * f64::from(k) + 0.05;
-            vec![r, 2.0 - (r - 3.72).powi(2)]
-        };
-        let rows: Vec<_> = (0..100).map(row).collect();
-        assert!((maximum_between(&rows, [3.0, 5.0], 0.35) - 3.72).abs() < 1e-9);
-        assert_eq!(Mean::of_independent(&[1.0, 3.0]).plus(1.0).times(-2.0).value, -6.0);
-    }
 }

@@ -108,35 +108,3 @@ pub fn kolmogorov_gap(mut sample: Vec<f64>, cumulative: impl Fn(f64) -> f64) -> 
 pub fn kolmogorov_bound(n: usize) -> f64 {
     (0.5 * 2000f64.ln() / n as f64).sqrt()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// D of evenly spaced values is half their spacing for the uniform distribution, and large for
-    /// a skewed one.
-    #[test]
-    fn kolmogorov_gap_of_evenly_spaced_values_is_half_their_spacing() {
-        let sample: Vec<f64> = (0..10).map(|k| (f64::from(k) + 0.5) / 10.0).collect();
-        assert!((kolmogorov_gap(sample.clone(), |x| x) - 0.05).abs() < 1e-12);
-        assert!(kolmogorov_gap(sample, |x| x * x) > 0.25);
-        // Published tables give 1.9495 / √n at 0.1%.
-        assert!((kolmogorov_bound(100) - 0.194_95).abs() < 1e-4);
-    }
-
-    #[test]
-    fn a_nan_propagates_through_distances_and_gaps() {
-        let bodies = orrery_model::ic::FigureEight.generate(1.0).unwrap();
-        assert_eq!(largest_distance(&bodies, &bodies), 0.0);
-        for i in 0..3 {
-            for c in 0..3 {
-                let (mut with_nan, mut position) = (bodies.clone(), bodies.position.get(i));
-                position[c] = f64::NAN;
-                with_nan.position.set(i, position);
-                assert!(largest_distance(&with_nan, &bodies).is_nan());
-                assert!(largest_distance(&bodies, &with_nan).is_nan());
-            }
-        }
-        assert!(kolmogorov_gap(vec![0.25, f64::NAN, 0.75], |x| x).is_nan());
-    }
-}

@@ -84,7 +84,9 @@ pub fn run_preset(name: &str, sets: &[&str], choice: DeviceChoice) -> PlateRun {
 }
 
 fn run_source(source: &CaseSource, sets: &[&str], choice: DeviceChoice) -> PlateRun {
-    let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
+    // No test looks at pictures.
+    let pictures = ["image.size=64", "output.plots=false"];
+    let sets: Vec<String> = pictures.iter().chain(sets).map(|&set| set.to_owned()).collect();
     let case = Case::load(source, &sets).unwrap_or_else(|error| panic!("{error}"));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = Output { folder: folder.path().join("run"), replace: Replace::Nothing };

@@ -259,35 +259,3 @@ impl Ricker {
 pub fn largest_value(values: &[f64]) -> f64 {
     values.iter().map(|u| u.abs()).fold(0.0, orrery_model::analysis::max_or_nan)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn symbol_has_the_published_weights() {
-        let weights: [f64; 5] = [-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0];
-        for phase in [0.1, 1.0, 2.0, PI] {
-            let pairs: f64 = (1..5).map(|r| 2.0 * weights[r] * (r as f64 * phase).cos()).sum();
-            assert!((symbol(SpaceOrder::Eighth, phase) + weights[0] + pairs).abs() < 1e-14, "{phase}");
-            assert!((symbol(SpaceOrder::Second, phase) - 2.0 + 2.0 * phase.cos()).abs() < 1e-14);
-        }
-    }
-
-    #[test]
-    fn derivatives_of_the_wavelet_are_consistent() {
-        let ricker = Ricker { frequency: 0.7 };
-        let (eta, wavelet) = (1e-4, ricker.wavelet());
-        for k in 0..40 {
-            let t = 0.1 * f64::from(k);
-            assert!((ricker.derivative(0, t) - wavelet.at(t)).abs() < 1e-14);
-            for order in -1..6 {
-                let difference =
-                    (ricker.derivative(order, t + eta) - ricker.derivative(order, t - eta)) / (2.0 * eta);
-                // The error of the difference is η²/6 times the third derivative, at most a³ × 840.
-                let scale = ricker.rate().powi(order + 1) * 1e5;
-                assert!((difference - ricker.derivative(order + 1, t)).abs() < 1e-7 * scale, "{order} {t}");
-            }
-        }
-    }
-}

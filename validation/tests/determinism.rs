@@ -1,5 +1,6 @@
 //! Runs repeat bit for bit, for any number of threads.
 
+use orrery_device::testing::is_soak;
 use orrery_gravity::bodies::Bodies;
 use orrery_gravity::integrator::adaptive;
 use orrery_gravity::settings::{Acceptance, GravitySettings, IntegratorChoice};
@@ -7,9 +8,12 @@ use orrery_model::Precision;
 use orrery_model::ic::Plummer;
 use orrery_validation::{direct_settings, run_on_threads, take_steps, tree_settings};
 
-/// Number of repetitions of each run, with 1, 2 and 7 threads in turn.
-const REPETITIONS: usize = 20;
 const THREADS: [usize; 3] = [1, 2, 7];
+
+/// Returns the number of repetitions of each run, with 1, 2 and 7 threads in turn.
+fn repetitions() -> usize {
+    if is_soak() { 20 } else { THREADS.len() }
+}
 
 /// Returns an FNV-1a hash of the bits of the state. A comparison with `==` would not distinguish −0
 /// from 0.
@@ -32,14 +36,14 @@ fn hash_after_run(settings: &GravitySettings, method: IntegratorChoice, n: usize
     state_hash(&bodies)
 }
 
-/// Checks that [`REPETITIONS`] runs give the same hash.
+/// Checks that all repetitions give the same hash.
 fn check_hashes_are_equal(label: &str, run: impl Fn() -> u64 + Sync) {
     let first = run_on_threads(1, &run);
-    for k in 1..REPETITIONS {
+    for k in 1..repetitions() {
         let threads = THREADS[k % THREADS.len()];
         assert_eq!(first, run_on_threads(threads, &run), "{label}: run {k}, with {threads} threads, differs");
     }
-    println!("{label}: {REPETITIONS} runs, one hash {first:016x}");
+    println!("{label}: {} runs, one hash {first:016x}", repetitions());
 }
 
 fn relative_tree_settings(precision: Precision) -> GravitySettings {

@@ -15,6 +15,7 @@ mod heat;
 mod heat_materials;
 mod heat_steady;
 mod orbits;
+mod shared_functions;
 mod solar_system;
 mod spheres;
 mod wave;

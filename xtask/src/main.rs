@@ -1,7 +1,7 @@
 //! Development commands of the project. `cargo xtask test` installs missing packages and runs the
-//! whole test suite, `cargo xtask validate` runs the long physics tests, `cargo xtask reliability`
-//! runs the full fault tests, `cargo xtask reference` writes the generated reference page, and
-//! `cargo xtask style` checks names and comments.
+//! whole test suite, `cargo xtask soak` repeats it at length, `cargo xtask validate` runs the long
+//! physics tests, `cargo xtask reliability` runs the full fault tests, `cargo xtask reference`
+//! writes the generated reference page, and `cargo xtask style` checks names and comments.
 //!
 //! It depends only on the standard library, so it builds on a machine where nothing else works yet.
 
@@ -13,6 +13,7 @@ mod python;
 mod reliability;
 mod report;
 mod shell;
+mod soak;
 mod style;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test         install missing packages; check format, style, lints, tests, docs, examples
+  soak         run all repetitions, all MPI installations and all long tests, before an issue is closed
   validate     run the long physics tests in release mode
   reliability  run the full fault tests of docs/reliability.md (fuzzing takes 13 min)
   reference    write docs/reference/case.md from the declarations of the keys
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let command: Command = match arguments[..] {
         ["test"] => run_tests,
+        ["soak"] => soak::run_soak_tests,
         ["validate"] => run_validation,
         ["reliability"] => reliability::run_fault_tests,
         ["reference"] => write_reference,
@@ -91,19 +94,11 @@ fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
         report.run_stage("style", || style::check(root))?;
         report.run_stage("lints", || cargo("cargo clippy --workspace --all-targets -- -D warnings").run())?;
         // Builds all targets of `cargo test` and the program with the same features, so nothing is
-        // built twice.
-        report.run_stage("build", || cargo("cargo build --workspace --bins --tests --examples").run())?;
+        // built twice. The lints have checked the examples.
+        report.run_stage("build", || cargo("cargo build --workspace --bins --tests").run())?;
         report.run_stage("python", || environment.join().unwrap_or_else(|_| Err(Failure::new("panicked"))))
     })?;
-    let tests = |text: &str| {
-        let tests = cargo(text)
-            .with_env("ORRERY_PYTHON", python::interpreter_path(root))
-            .with_env("ORRERY_NVRTC_DIR", python::nvrtc_folder(root));
-        match memory_folder(Path::new("/dev/shm")) {
-            Some(folder) => tests.with_env("TMPDIR", folder),
-            None => tests,
-        }
-    };
+    let tests = |text: &str| test_command(root, text);
     // Cargo runs one test program after the other, and most of them use less than two cores. The
     // integration tests run beside the others. All commands have the whole workspace, because
     // features of dependencies, and with them builds, depend on the selected packages.
@@ -118,6 +113,18 @@ fn run_tests(root: &Path, report: &mut Report) -> Result<(), StageFailure> {
         })
     })?;
     report.run_stage("examples", || examples::run_examples(root))
+}
+
+/// Returns a command that runs tests, with the programs and the folder that they need.
+fn test_command(root: &Path, text: &str) -> CommandLine {
+    let tests = CommandLine::new(text)
+        .in_folder(root)
+        .with_env("ORRERY_PYTHON", python::interpreter_path(root))
+        .with_env("ORRERY_NVRTC_DIR", python::nvrtc_folder(root));
+    match memory_folder(Path::new("/dev/shm")) {
+        Some(folder) => tests.with_env("TMPDIR", folder),
+        None => tests,
+    }
 }
 
 /// Free memory that a folder in memory needs, in KiB. The tests write less than 1 GiB.

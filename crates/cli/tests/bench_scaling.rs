@@ -1,5 +1,7 @@
 //! Tests of `bench scaling`, on threads with an OpenCL device such as PoCL, and under MPI.
 
+use orrery_device::testing::suite_cases;
+
 use crate::common::mpi::Installation;
 use crate::common::{TestDir, error_of, text};
 use crate::devices::{check_80_columns, has_no_device, read_json, stdout_of};
@@ -58,14 +60,14 @@ fn bench_scaling_measures_threads_and_processes() {
 }
 
 /// Processes of one computer share memory for borders and forces, and the benchmark measures this
-/// path.
+/// path: that of borders in `cargo xtask test`.
 #[test]
 fn bench_scaling_measures_shared_memory_of_processes() {
     if has_no_device() || !cfg!(target_os = "linux") {
         return;
     }
-    for (mpi, physics, n) in [(Installation::OpenMpi, "wave", "32"), (Installation::Mpich, "gravity", "4096")]
-    {
+    let cases = [(Installation::Mpich, "wave", "32"), (Installation::OpenMpi, "gravity", "4096")];
+    for &(mpi, physics, n) in suite_cases(&cases, 1) {
         let dir = TestDir::new();
         let arguments = [&FLAGS[..], &["--physics", physics, "-n", n, "--device", "opencl:0"]].concat();
         let Some(mut command) = mpi.command(2, &arguments, &[]) else { continue };

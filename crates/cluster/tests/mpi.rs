@@ -1,6 +1,7 @@
-//! Ranks under Open MPI 4 and 5, MPICH and the standard ABI.
+//! Ranks under Open MPI 4 and 5, MPICH and the standard ABI. `cargo xtask test` runs all sizes with
+//! MPICH and one size with each of the others, `cargo xtask soak` all of them.
 
-use std::time::Duration;
+use orrery_device::testing::suite_cases;
 
 use crate::common::{Installation, Launch, launch, mpich_library, run_alone};
 
@@ -11,7 +12,7 @@ fn assert_passed(launch: Option<Launch>, size: usize, version: &str) {
     assert_eq!((passed, launch.text.matches(version).count()), (size, size), "{}", launch.text);
 }
 
-/// Runs the conformance suite with 1 to 4 ranks, with and without divided messages.
+/// Runs the conformance suite on these numbers of ranks, with and without divided messages.
 fn check_conformance(installation: Installation, sizes: &[usize], version: &str) {
     for &size in sizes {
         let variables: &[_] = if size == 2 || size == 3 { &[("TEST_CHUNK_BYTES", "1000")] } else { &[] };
@@ -21,12 +22,12 @@ fn check_conformance(installation: Installation, sizes: &[usize], version: &str)
 
 #[test]
 fn open_mpi_passes_the_conformance_suite() {
-    check_conformance(Installation::OpenMpi, &[1, 2, 3, 4], "Open MPI v");
+    check_conformance(Installation::OpenMpi, suite_cases(&[3, 1, 2, 4], 1), "Open MPI v");
 }
 
 #[test]
 fn open_mpi_5_passes_the_conformance_suite() {
-    check_conformance(Installation::OpenMpi5, &[3, 4], "Open MPI v5");
+    check_conformance(Installation::OpenMpi5, suite_cases(&[4, 3], 1), "Open MPI v5");
 }
 
 #[test]
@@ -36,23 +37,25 @@ fn mpich_passes_the_conformance_suite() {
 
 #[test]
 fn the_standard_abi_passes_the_conformance_suite() {
-    check_conformance(Installation::StandardAbi, &[3, 4], "libmpi_abi.so.1");
+    check_conformance(Installation::StandardAbi, suite_cases(&[3, 4], 1), "libmpi_abi.so.1");
 }
 
-/// The counts of MPI have 32 bits, so this message is divided.
+/// The counts of MPI have 32 bits, so this message is divided. The suite divides messages of 1,000
+/// bytes.
 #[test]
 fn messages_above_2_gib_arrive() {
-    assert_passed(launch(Installation::OpenMpi, 2, "huge_message", &[]), 2, "Open MPI v");
-    assert_passed(launch(Installation::Mpich, 2, "huge_message", &[]), 2, "libmpi.so.12");
+    let installations = [(Installation::OpenMpi, "Open MPI v"), (Installation::Mpich, "libmpi.so.12")];
+    for &(installation, version) in suite_cases(&installations, 0) {
+        assert_passed(launch(installation, 2, "huge_message", &[]), 2, version);
+    }
 }
 
-/// Checks that a failure ended all ranks, soon, with its message once. The other ranks would sleep
-/// for 50 s.
+/// Checks that a failure ended all ranks, with its message once. The other ranks would sleep for 50
+/// s and print `was not ended`.
 fn assert_ended(launch: Option<Launch>, message: &str, status: Option<i32>) {
     let Some(launch) = launch else { return };
     assert_eq!(launch.count(message), 1, "{}", launch.text);
     assert_eq!(launch.count("was not ended"), 0, "{}", launch.text);
-    assert!(launch.duration < Duration::from_secs(20), "{:?}", launch.duration);
     assert_ne!(launch.status, Some(0));
     if let Some(status) = status {
         assert_eq!(launch.status, Some(status), "{}", launch.text);

@@ -57,6 +57,18 @@ fn open_compiler(capability: (u32, u32), code: TestCode) -> Option<CompileOnlyCu
     }
 }
 
+/// Returns whether tests run everything, because `cargo xtask soak` has set `ORRERY_SOAK`. In
+/// `cargo xtask test` they repeat runs less often, and with fewer installations of MPI.
+pub fn is_soak() -> bool {
+    std::env::var_os("ORRERY_SOAK").is_some()
+}
+
+/// Returns the cases that a test runs: all in `cargo xtask soak`, and the first `count` of them in
+/// `cargo xtask test`.
+pub fn suite_cases<T>(all: &[T], count: usize) -> &[T] {
+    if is_soak() { all } else { &all[..count] }
+}
+
 /// Increment of the state: 2^64 divided by the golden ratio, rounded to an odd number.
 const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -126,6 +126,7 @@ step = 0.125
 end = 1.5
 [output]
 image_every = "4 steps"
+plots = false
 [image]
 size = 80
 "#;

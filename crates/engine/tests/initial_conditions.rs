@@ -1,12 +1,11 @@
-//! Every number of every model over the range of f64: an error of one line or finite bodies, soon.
+//! Every number of every model over the range of f64: an error of one line or finite bodies.
 
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use crate::common::{output_to, temp_folder};
-use orrery_device::testing::SplitMix64;
+use orrery_device::testing::{SplitMix64, is_soak};
 use orrery_engine::case::{Case, CaseSource, model_names};
 use orrery_engine::control::Control;
 use orrery_engine::gravity::initial_bodies;
@@ -40,9 +39,6 @@ const VALUES: [f64; 25] = [
     1e200,
     f64::MAX,
 ];
-
-/// Longest time for a few bodies. A model with valid parameters takes less than 0.2 s.
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// Returns a case of few bodies of `model` with the given settings of `[bodies]`.
 fn load(model: &str, sets: &[String]) -> Result<Case, String> {
@@ -82,7 +78,6 @@ fn real_keys(model: &str) -> Vec<String> {
 
 /// Generates bodies and checks the outcome. Returns true if there are bodies.
 fn generates(model: &str, sets: &[String]) -> bool {
-    let started = Instant::now();
     let outcome = catch_unwind(|| {
         let case = load(model, sets)?;
         initial_bodies(&case, case.gravity().unwrap(), &Default::default(), &Default::default(), &mut |_| {})
@@ -90,7 +85,6 @@ fn generates(model: &str, sets: &[String]) -> bool {
             .map_err(|e| e.to_string())
     });
     let outcome = outcome.unwrap_or_else(|_| panic!("{model} {sets:?} panics"));
-    assert!(started.elapsed() < LONGEST, "{model} {sets:?} takes {:?}", started.elapsed());
     match outcome {
         Ok(bodies) => {
             let is_finite = bodies.validate().is_ok()
@@ -110,9 +104,12 @@ fn generates(model: &str, sets: &[String]) -> bool {
 #[test]
 fn every_parameter_over_the_range_of_f64_gives_bodies_or_an_error() {
     let (mut accepted, mut refused) = (0, 0);
+    // In `cargo xtask test`, every third value, and other ones for the next key.
+    let stride = if is_soak() { 1 } else { 3 };
     for model in model_names() {
-        for key in real_keys(model) {
-            for value in VALUES.into_iter().chain(VALUES.map(|value| -value)).chain([0.0]) {
+        for (number, key) in real_keys(model).into_iter().enumerate() {
+            let values = VALUES.into_iter().chain(VALUES.map(|value| -value)).chain([0.0]);
+            for value in values.skip(number % stride).step_by(stride) {
                 match generates(model, &[format!("{key}={value:e}")]) {
                     true => accepted += 1,
                     false => refused += 1,
@@ -120,7 +117,7 @@ fn every_parameter_over_the_range_of_f64_gives_bodies_or_an_error() {
             }
         }
     }
-    assert!(accepted > 100 && refused > 500, "{accepted} accepted, {refused} refused");
+    assert!(accepted > 100 / stride && refused > 500 / stride, "{accepted} accepted, {refused} refused");
 }
 
 /// Two or three parameters at once. The exponents of most values are moderate, so that ratios and

@@ -65,7 +65,7 @@ fn files_of_a_run_are_intact() {
         let dir = temp_folder();
         for (name, step) in [("stopped", Some(7)), ("finished", None)] {
             let folder = dir.path().join(name);
-            run_to(&make(&[]), &folder, step);
+            run_to(&make(&["output.plots=true"]), &folder, step);
             fs::write(folder.join("notes.txt"), "my notes").unwrap();
             assert_eq!(checked(&folder), []);
             let found = check_folder(&folder, &Limits::unbounded()).unwrap();

@@ -9,7 +9,8 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use super::scenario::{
-    Content, Fault, FaultScenario, SMALL_CASES, SmallCase, Trial, first_difference, run_to_end,
+    Content, Fault, FaultScenario, NO_PLOTS, SMALL_CASES, SmallCase, Trial, first_difference, run_to_end,
+    tested_faults,
 };
 use crate::common::text;
 
@@ -93,7 +94,7 @@ fn check_killed_extension(scenario: &FaultScenario, finished: &Content, at: usiz
 #[test]
 fn a_kill_during_an_extension_does_not_affect_results() {
     for case in &SMALL_CASES {
-        let scenario = FaultScenario::small(case, &[]);
+        let scenario = FaultScenario::small(case, &[NO_PLOTS]);
         let trial = scenario.trial("recorded extension");
         run_to_early_end(case, &trial);
         let finished = trial.content();
@@ -101,7 +102,7 @@ fn a_kill_during_an_extension_does_not_affect_results() {
         assert!(run.status.success(), "{}", text(&run.stderr));
         let count = calls.iter().filter(|call| call.number > 0).count();
         assert!(count > 20, "{count} storage calls");
-        let errors: Vec<String> = (1..=count)
+        let errors: Vec<String> = tested_faults(1..=count, 0)
             .into_par_iter()
             .filter_map(|at| check_killed_extension(&scenario, &finished, at).err())
             .collect();

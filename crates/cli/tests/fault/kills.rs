@@ -6,11 +6,11 @@ use std::process::{Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use orrery_device::testing::SplitMix64;
+use orrery_device::testing::{SplitMix64, is_soak};
 use rayon::prelude::*;
 
 use super::scenario::{
-    Fault, FaultScenario, Trial, first_difference, resumed_step, run_to_end, start_run, wait_for,
+    Fault, FaultScenario, NO_PLOTS, Trial, first_difference, resumed_step, run_to_end, start_run, wait_for,
 };
 use crate::common::text;
 
@@ -23,7 +23,7 @@ const KINDS: [&str; 12] = [
 ];
 
 fn scenarios() -> Vec<FaultScenario> {
-    let common = ["output.record_every=1 step", "checkpoint.every=3 steps", "image.size=64"];
+    let common = ["output.record_every=1 step", "checkpoint.every=3 steps", "image.size=64", NO_PLOTS];
     let plummer = |more: &[&str]| {
         let every =
             ["time.step=0.01", "time.end=0.12", "output.snapshot_every=0.035", "output.image_every=4 steps"];
@@ -195,9 +195,10 @@ fn from_environment(name: &str, default: u64) -> u64 {
         .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is not an integer")))
 }
 
+/// Two runs of each case in `cargo xtask test`.
 #[test]
-fn fifty_killed_runs_resume_without_loss() {
-    kill_runs(50, from_environment("ORRERY_KILL_SEED", 1));
+fn killed_runs_resume_without_loss() {
+    kill_runs(if is_soak() { 50 } else { 12 }, from_environment("ORRERY_KILL_SEED", 1));
 }
 
 #[test]

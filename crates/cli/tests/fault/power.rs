@@ -13,7 +13,7 @@ use orrery_device::testing::SplitMix64;
 use rayon::prelude::*;
 
 use super::disk::{Call, Disk, Unsynced};
-use super::scenario::{Fault, FaultScenario};
+use super::scenario::{Fault, FaultScenario, NO_PLOTS, tested_faults};
 use crate::common::text;
 
 /// Content of a disk.
@@ -128,28 +128,22 @@ fn finished_run(scenario: &FaultScenario) -> Files {
 
 #[test]
 fn a_power_cut_loses_no_checkpoint() {
-    for scenario in FaultScenario::each_small(&[]) {
+    for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
         let cuts = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 0);
-        check_cuts(&scenario, "run", &cuts);
+        check_cuts(&scenario, "run", &tested_faults(cuts, 0));
     }
 }
 
 #[test]
 fn a_power_cut_while_replacing_or_resuming_loses_no_checkpoint() {
-    for scenario in FaultScenario::each_small(&[]) {
-        check_cuts(
-            &scenario,
-            "force",
-            &cuts_of_run(&scenario, "forced", &finished_run(&scenario), &["--force"], 0),
-        );
+    for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
+        let cuts = cuts_of_run(&scenario, "forced", &finished_run(&scenario), &["--force"], 0);
+        check_cuts(&scenario, "force", &tested_faults(cuts, 1));
         // A run that was cut after its checkpoint of step 2.
         let first = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 0);
         let half_way = first.iter().find(|cut| cut.saved == 2).expect("a checkpoint after step 2");
-        check_cuts(
-            &scenario,
-            "resume",
-            &cuts_of_run(&scenario, "resumed", &half_way.files, &["--resume"], 0),
-        );
+        let cuts = cuts_of_run(&scenario, "resumed", &half_way.files, &["--resume"], 0);
+        check_cuts(&scenario, "resume", &tested_faults(cuts, 2));
     }
 }
 

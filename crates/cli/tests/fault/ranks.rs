@@ -6,10 +6,12 @@
 
 use std::fs;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use orrery_device::testing::{is_soak, suite_cases};
 
 use super::requests::{BackgroundRun, long_scenario, row_count, wait_until};
-use super::scenario::{Fault, FaultScenario, Trial, first_difference, run_to_end};
+use super::scenario::{Fault, FaultScenario, NO_PLOTS, Trial, first_difference, run_to_end};
 use crate::common::mpi::Installation::{self, Mpich, OpenMpi, OpenMpi5};
 use crate::common::text;
 use crate::ranks::{DIRECT, FLUID, HEAT, RankCase, TREE, WAVE, opencl_device};
@@ -28,6 +30,7 @@ fn sets_of(case: &RankCase) -> Vec<String> {
         "output.record_every=1 step",
         "checkpoint.every=20 steps",
         "image.size=64",
+        NO_PLOTS,
     ];
     let sets = case.sets.iter().filter(|set| !set.starts_with("output.")).chain(&outputs);
     sets.map(|set| (*set).to_owned()).chain([format!("time.end={}", case.long_end)]).collect()
@@ -159,25 +162,28 @@ fn resume(trial: &Trial<'_>, group: (Installation, usize)) -> u64 {
     }
 }
 
-/// Checks all faults of a physics, with MPICH and a version of Open MPI.
-fn check_faults(case: &RankCase, open_mpi: Installation) {
+/// Checks the faults of a physics, with MPICH and a version of Open MPI: in `cargo xtask soak` all
+/// of them. In `cargo xtask test`, a rank is killed in each physics, and heat has the other faults,
+/// which do not depend on what is computed.
+fn check_faults(case: &RankCase, open_mpi: Installation, has_other_faults: bool) {
     let scenario = scenario_of(case);
     check_killed_ranks(&scenario, open_mpi);
-    check_signals(&scenario);
-    check_wall_time(&scenario, open_mpi);
-    check_full_disk(&scenario, open_mpi);
-    check_panics(&scenario, open_mpi);
+    if has_other_faults || is_soak() {
+        check_signals(&scenario);
+        check_wall_time(&scenario, open_mpi);
+        check_full_disk(&scenario, open_mpi);
+        check_panics(&scenario, open_mpi);
+    }
 }
 
 /// A killed rank ends all. The run resumes on another number of ranks.
 fn check_killed_ranks(scenario: &FaultScenario, open_mpi: Installation) {
-    for (group, killed, resumed) in [((open_mpi, 3), 1, (Mpich, 2)), ((Mpich, 2), 0, (open_mpi, 3))] {
+    let cases = [((open_mpi, 3), 1, (Mpich, 2)), ((Mpich, 2), 0, (open_mpi, 3))];
+    for &(group, killed, resumed) in suite_cases(&cases, 1) {
         let trial = scenario.trial(&format!("killed-{group:?}"));
         let Some(run) = HeldRun::start(&trial, group, &["--quiet"]) else { continue };
-        let start = Instant::now();
         send_signal("KILL", run.process_of(killed).expect("the rank runs"));
         assert!(!run.wait_for_end().status.success(), "{group:?}");
-        assert!(start.elapsed() < Duration::from_secs(20), "{group:?}: {:?}", start.elapsed());
         let step = resume(&trial, resumed);
         assert!(step > 0 && step < STEPS, "{group:?}: {step}");
     }
@@ -244,10 +250,8 @@ fn check_panics(scenario: &FaultScenario, open_mpi: Installation) {
         let trial = scenario.trial(&format!("panic-{group:?}"));
         let variables = [("ORRERY_TEST_RANK_FAILURE", format!("panic:{rank}:{STEPS}"))];
         let Some(mut command) = launch(&trial, group, &["--quiet"], &variables) else { continue };
-        let start = Instant::now();
         let run = run_to_end(&mut command);
         let stderr = text(&run.stderr);
-        assert!(start.elapsed() < Duration::from_secs(20), "{group:?}: {:?}", start.elapsed());
         assert_eq!(run.status.code(), Some(1), "{group:?}: {stderr}");
         let message = format!("error: rank {rank} of {}: panicked at ", group.1);
         assert_eq!(stderr.matches(&message).count(), 1, "{group:?}: {stderr}");
@@ -262,27 +266,27 @@ fn check_panics(scenario: &FaultScenario, open_mpi: Installation) {
 
 #[test]
 fn direct_sums_resume_after_faults_of_ranks() {
-    check_faults(&DIRECT, OpenMpi);
+    check_faults(&DIRECT, OpenMpi, false);
 }
 
 #[test]
 fn trees_resume_after_faults_of_ranks() {
-    check_faults(&TREE, OpenMpi5);
+    check_faults(&TREE, OpenMpi5, false);
 }
 
 #[test]
 fn heat_resumes_after_faults_of_ranks() {
-    check_faults(&HEAT, OpenMpi);
+    check_faults(&HEAT, OpenMpi, true);
 }
 
 #[test]
 fn waves_resume_after_faults_of_ranks() {
-    check_faults(&WAVE, OpenMpi);
+    check_faults(&WAVE, OpenMpi, false);
 }
 
 #[test]
 fn fluids_resume_after_faults_of_ranks() {
-    check_faults(&FLUID, OpenMpi5);
+    check_faults(&FLUID, OpenMpi5, false);
 }
 
 /// SIGTERM to one rank stops all after the same step with a checkpoint, and SIGXCPU to the launcher
@@ -290,7 +294,8 @@ fn fluids_resume_after_faults_of_ranks() {
 #[test]
 fn a_signal_to_any_rank_stops_all_with_a_checkpoint() {
     let scenario = long_scenario("plummer", &["bodies.n=100", "time.step=0.001", "time.end=1"]);
-    for (mpi, rank) in [(Mpich, Some(2)), (OpenMpi, Some(0)), (OpenMpi5, None)] {
+    let signals = [(Mpich, Some(2)), (OpenMpi5, None), (OpenMpi, Some(0))];
+    for &(mpi, rank) in suite_cases(&signals, 2) {
         let trial = scenario.trial(&format!("signal-{mpi:?}"));
         let Some(mut command) = launch(&trial, (mpi, 3), &["--quiet", "--device", "cpu"], &[]) else {
             continue;
@@ -337,7 +342,7 @@ fn ranks_of_one_process_resume_after_faults() {
     let label = device.label();
     let list = format!("{label},{label}");
     let more = ["--quiet", "--resume", "--device", &list];
-    for case in [&DIRECT, &TREE, &HEAT, &WAVE, &FLUID] {
+    for &case in suite_cases(&[&HEAT, &FLUID, &DIRECT, &TREE, &WAVE], 2) {
         let (sets, name) = (sets_of(case), case.preset);
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         let scenario = FaultScenario::on_device(&label, name, &sets);

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+use orrery_device::testing::is_soak;
 
 use super::disk::Call;
 use crate::common::{TestDir, let_children_be_interrupted, text};
@@ -71,6 +74,19 @@ pub const SMALL_CASES: [SmallCase; 3] = [
     },
 ];
 
+/// Setting of scenarios without plots, which take as long as all the rest of a small run.
+pub const NO_PLOTS: &str = "output.plots=false";
+
+/// Returns the faults of a list that are tested: all in `cargo xtask soak`. In `cargo xtask test`,
+/// every third from number `first` on, so that three tests disturb all calls.
+pub fn tested_faults<T>(faults: impl IntoIterator<Item = T>, first: usize) -> Vec<T> {
+    let (skipped, stride) = if is_soak() { (0, 1) } else { (first, 3) };
+    faults.into_iter().skip(skipped).step_by(stride).collect()
+}
+
+/// Library that disturbs storage calls. It is compiled once per process.
+static SHIM: LazyLock<PathBuf> = LazyLock::new(build_shim);
+
 /// A case and its undisturbed run.
 pub struct FaultScenario {
     dir: TestDir,
@@ -125,7 +141,6 @@ impl FaultScenario {
     /// Returns a scenario whose undisturbed run is not executed, because it takes too long.
     pub fn without_reference(case: &str, sets: &[&str]) -> Self {
         let dir = TestDir::new();
-        build_shim(&dir.path("shim.so"));
         let mut arguments = vec![case.to_owned()];
         sets.iter().for_each(|set| arguments.extend(["--set".to_owned(), (*set).to_owned()]));
         Self { dir, case: arguments, device: None, expected: Content::new(), calls: Vec::new() }
@@ -204,7 +219,7 @@ impl Trial<'_> {
 
     /// Returns the environment variables that load the shim and cause a fault.
     pub fn shim_variables(&self, fault: Fault) -> Vec<(&'static str, String)> {
-        let shim = self.scenario.dir.path("shim.so").display().to_string();
+        let shim = SHIM.display().to_string();
         let mut variables = vec![("LD_PRELOAD", shim), ("FAULT_ROOT", self.disk.display().to_string())];
         if fault.at > 0 {
             variables.push(("FAULT_DO", fault.action.to_owned()));
@@ -330,13 +345,18 @@ fn collect_files(folder: &Path, prefix: &str, found: &mut Content) {
     }
 }
 
-fn build_shim(shim: &Path) {
+fn build_shim() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fault/shim.c");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // Other processes of this program may use the library now.
+    let (shim, part) = (folder.join("shim.so"), folder.join(format!("shim-{}.so", std::process::id())));
     let cc = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
-        .arg(shim)
+        .arg(&part)
         .arg(source)
         .output();
     let cc = cc.unwrap_or_else(|e| panic!("cannot start cc, which compiles the shim for these tests: {e}"));
     assert!(cc.status.success(), "the shim does not compile: {}", text(&cc.stderr));
+    fs::rename(part, &shim).expect("the folder of the build is writable");
+    shim
 }

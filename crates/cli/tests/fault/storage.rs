@@ -4,10 +4,13 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
+use orrery_device::testing::is_soak;
 use rayon::prelude::*;
 
 use super::disk::{Call, Disk};
-use super::scenario::{Content, Fault, FaultScenario, Trial, first_difference};
+use super::scenario::{
+    Content, Fault, FaultScenario, NO_PLOTS, SMALL_CASES, Trial, first_difference, tested_faults,
+};
 use crate::common::text;
 
 const FAILURES: [&str; 3] = ["ENOSPC", "EDQUOT", "EIO"];
@@ -122,26 +125,31 @@ fn faults_at_each_call(
 
 #[test]
 fn a_failing_disk_ends_the_run_with_complete_files() {
-    for scenario in FaultScenario::each_small(&[]) {
+    for (number, case) in SMALL_CASES.iter().enumerate() {
+        // Plots of one physics. They are written in the same way.
+        let scenario = FaultScenario::small(case, if number == 0 { &[] } else { &[NO_PLOTS] });
         println!(
             "{} storage calls, {} of them writes",
             scenario.call_count(None),
             scenario.call_count(Some("write"))
         );
         // One failure per call, in turn. All three failures at each call take three times as long.
-        let faults = faults_at_each_call(&scenario, 0, |at| vec![FAILURES[at % 3]]);
-        check_all(faults, |fault| check_failed_run(&scenario, fault));
+        let faults = faults_at_each_call(&scenario, 0, |at| vec![FAILURES[at / 3 % 3]]);
+        check_all(tested_faults(faults, 2), |fault| check_failed_run(&scenario, fault));
     }
 }
 
 /// With a full disk or an exceeded quota, writes fail and all other calls succeed.
 #[test]
 fn a_full_disk_leaves_complete_files() {
-    for scenario in FaultScenario::each_small(&[]) {
-        let faults = (1..=scenario.call_count(Some("write")))
-            .map(|at| Fault { action: FAILURES[at % 2], at, times: 0, kind: Some("write") })
-            .collect();
-        check_all(faults, |fault| check_failed_run(&scenario, fault));
+    for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
+        let faults = (1..=scenario.call_count(Some("write"))).map(|at| Fault {
+            action: FAILURES[at / 3 % 2],
+            at,
+            times: 0,
+            kind: Some("write"),
+        });
+        check_all(tested_faults(faults, 0), |fault| check_failed_run(&scenario, fault));
     }
 }
 
@@ -158,9 +166,9 @@ fn each_failure_at_each_call_ends_the_run_with_complete_files() {
 /// and can be resumed.
 #[test]
 fn a_single_failure_is_never_ignored() {
-    for scenario in FaultScenario::each_small(&[]) {
-        let faults = faults_at_each_call(&scenario, 1, |at| vec![FAILURES[(at + 1) % 3]]);
-        check_all(faults, |fault| {
+    for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
+        let faults = faults_at_each_call(&scenario, 1, |at| vec![FAILURES[at / 3 % 3]]);
+        check_all(tested_faults(faults, 1), |fault| {
             let name = format!("once-{}", fault.at);
             let trial = scenario.trial(&name);
             let run = trial.run(&["--quiet"], fault);
@@ -187,10 +195,14 @@ fn a_single_failure_is_never_ignored() {
 
 #[test]
 fn a_short_write_has_no_effect() {
-    for scenario in FaultScenario::each_small(&[]) {
-        let mut faults: Vec<Fault> = (1..=scenario.call_count(Some("write")))
-            .map(|at| Fault { action: "SHORT", at, times: 1, kind: Some("write") })
-            .collect();
+    for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
+        let faults = (1..=scenario.call_count(Some("write"))).map(|at| Fault {
+            action: "SHORT",
+            at,
+            times: 1,
+            kind: Some("write"),
+        });
+        let mut faults = tested_faults(faults, 1);
         faults.push(Fault { action: "SHORT", at: 1, times: 0, kind: None });
         check_all(faults, |fault| {
             let name = format!("short-{}-{}", fault.at, fault.times);
@@ -212,8 +224,8 @@ fn with_many_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// One to three consecutive failures, at calls spread over the run.
 #[test]
 fn a_waiting_run_finishes_after_the_failure() {
-    for scenario in FaultScenario::each_small(&["output.on_error=wait"]) {
-        let stride = 5;
+    for scenario in FaultScenario::each_small(&["output.on_error=wait", NO_PLOTS]) {
+        let stride = if is_soak() { 5 } else { 11 };
         println!("every {stride}th of {} calls", call_numbers(&scenario).end());
         let faults = call_numbers(&scenario).step_by(stride).enumerate().map(|(k, at)| {
             let (what, times) = (FAILURES[k % 3], 1 + k / 3 % 3);
@@ -259,14 +271,14 @@ fn a_waiting_run_finishes_after_the_failure() {
 /// only synced again.
 #[test]
 fn a_file_is_written_again_after_a_failed_sync() {
-    for scenario in FaultScenario::each_small(&["output.on_error=wait"]) {
+    for scenario in FaultScenario::each_small(&["output.on_error=wait", NO_PLOTS]) {
         let faults = (1..=scenario.call_count(Some("sync"))).map(|at| Fault {
             action: "EIO",
             at,
             times: 1,
             kind: Some("sync"),
         });
-        let faults: Vec<Fault> = faults.collect();
+        let faults = tested_faults(faults, 2);
         with_many_threads(|| {
             check_all(faults, |fault| {
                 let name = format!("sync-{}", fault.at);

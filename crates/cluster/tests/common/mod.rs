@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 /// An installation of MPI.
 #[derive(Clone, Copy, Debug)]
@@ -17,11 +16,10 @@ pub enum Installation {
     StandardAbi,
 }
 
-/// Result of a launch: exit status, standard output and standard error together, duration.
+/// Result of a launch: exit status, and standard output and standard error together.
 pub struct Launch {
     pub status: Option<i32>,
     pub text: String,
-    pub duration: Duration,
 }
 
 impl Launch {
@@ -107,10 +105,9 @@ fn child_arguments(child: &str) -> [String; 5] {
 }
 
 fn run(command: &mut Command) -> Launch {
-    let start = Instant::now();
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    Launch { status: status.code(), text, duration: start.elapsed() }
+    Launch { status: status.code(), text }
 }
 
 /// Returns whether a file of this name is mapped into this process.

@@ -1,4 +1,5 @@
-//! A small case of each physics, and comparison of the files of runs.
+//! A small case of each physics, and comparison of the files of runs. Plots take as long as all the
+//! rest of such a run, so they are drawn only in the tests of `integrity.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,6 +27,7 @@ end = 1.5
 snapshot_every = 0.4
 image_every = "5 steps"
 record_every = "1 step"
+plots = false
 [image]
 size = 64
 "#;
@@ -62,6 +64,7 @@ end = 1.5
 snapshot_every = 0.4
 image_every = "5 steps"
 record_every = "1 step"
+plots = false
 [image]
 size = 64
 "#;
@@ -102,6 +105,7 @@ end = 1.5
 snapshot_every = 0.4
 image_every = "5 steps"
 record_every = "1 step"
+plots = false
 [image]
 size = 64
 "#;
@@ -141,6 +145,7 @@ format = "xyz"
 snapshot_every = 0.4
 image_every = "5 steps"
 record_every = "1 step"
+plots = false
 [image]
 size = 64
 "#;
