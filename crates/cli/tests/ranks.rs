@@ -231,13 +231,14 @@ pub fn opencl_device() -> Option<Device> {
 }
 
 /// Several devices of one process: first the same one twice, then all devices of PoCL, of which
-/// there are three here.
+/// there are three here. In `cargo xtask test` for two physics: the crates test all of them with
+/// ranks that are threads.
 #[test]
 fn several_devices_give_the_files_of_one() {
     let Some(device) = opencl_device() else { return };
     let label = device.label();
     let is_pocl = device.properties().version.contains("PoCL");
-    for case in [&DIRECT, &TREE, &HEAT, &WAVE, &FLUID] {
+    for &case in suite_cases(&[&TREE, &FLUID, &DIRECT, &HEAT, &WAVE], 2) {
         let dir = TestDir::new();
         run_in_parts_alone(&dir, case, &label, "one");
         let twice = format!("{label},{label}");

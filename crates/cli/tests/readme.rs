@@ -1,4 +1,5 @@
-//! Executes the commands of README.md in their order, in one folder.
+//! Executes the commands of README.md in their order, in one folder. Runs have small images, and some
+//! of them are shorter.
 
 use crate::common::{TestDir, text};
 
@@ -22,6 +23,16 @@ fn shell_commands(markdown: &str) -> Vec<String> {
     commands
 }
 
+/// Returns the settings that are appended to a command. They replace earlier settings of a key.
+fn settings_of(words: &[&str]) -> &'static [&'static str] {
+    match words {
+        ["run", "sine-decay" | "chip", ..] => &["--set", "image.size=64", "--set", "time.end=0.01"],
+        ["run", "plummer.toml", ..] => &["--set", "image.size=64", "--set", "bodies.n=1e3"],
+        ["run", ..] => &["--set", "image.size=64"],
+        _ => &[],
+    }
+}
+
 #[test]
 fn the_commands_of_the_readme_work_in_order() {
     let readme = include_str!("../../../README.md");
@@ -34,7 +45,8 @@ fn the_commands_of_the_readme_work_in_order() {
     for command in commands {
         let mut words = command.split_whitespace();
         assert_eq!(words.next(), Some("orrery"), "{command}");
-        let output = dir.orrery(&words.collect::<Vec<_>>());
+        let words: Vec<&str> = words.collect();
+        let output = dir.orrery(&[&words[..], settings_of(&words)].concat());
         assert!(output.status.success(), "{command}: {}", text(&output.stderr));
     }
     // The files that the Python section opens.

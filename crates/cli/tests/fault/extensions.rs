@@ -102,7 +102,7 @@ fn a_kill_during_an_extension_does_not_affect_results() {
         assert!(run.status.success(), "{}", text(&run.stderr));
         let count = calls.iter().filter(|call| call.number > 0).count();
         assert!(count > 20, "{count} storage calls");
-        let errors: Vec<String> = tested_faults(1..=count, 0)
+        let errors: Vec<String> = tested_faults(1..=count, 0, 4)
             .into_par_iter()
             .filter_map(|at| check_killed_extension(&scenario, &finished, at).err())
             .collect();

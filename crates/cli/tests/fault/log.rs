@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::scenario::{Fault, FaultScenario, NO_PLOTS, SMALL_CASES, SmallCase, Trial, first_difference};
+use super::scenario::{Fault, FaultScenario, SmallCase, Trial, first_difference};
 use crate::common::text;
 
 /// Number of calls on the log that are disturbed. A run opens it and then writes about 15 times.
@@ -41,7 +41,7 @@ fn check_each(
 
 #[test]
 fn a_log_that_cannot_be_written_does_not_end_the_run() {
-    for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
+    for (_, scenario) in FaultScenario::each_with_log() {
         let warned = std::sync::atomic::AtomicUsize::new(0);
         check_each(&scenario, "ENOSPC", 0, |trial, stderr| {
             let path = trial.out().join("run.log").display().to_string();
@@ -64,9 +64,7 @@ fn a_log_that_cannot_be_written_does_not_end_the_run() {
 /// The lines of a failed or short write are written with the next line.
 #[test]
 fn a_single_failure_loses_no_line_of_the_log() {
-    for case in &SMALL_CASES {
-        let SmallCase { setup, summary, .. } = case;
-        let scenario = FaultScenario::small(case, &[NO_PLOTS]);
+    for (SmallCase { setup, summary, .. }, scenario) in FaultScenario::each_with_log() {
         for action in ["ENOSPC", "SHORT"] {
             check_each(&scenario, action, 1, |trial, stderr| {
                 assert_eq!(stderr, "");
@@ -85,7 +83,7 @@ fn a_single_failure_loses_no_line_of_the_log() {
 
 #[test]
 fn a_run_that_was_killed_inside_its_log_is_resumed() {
-    for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
+    for (_, scenario) in FaultScenario::each_with_log() {
         (1..=CALLS).into_par_iter().for_each(|at| {
             let name = format!("log-kill-{at}");
             let trial = scenario.trial(&name);

@@ -130,7 +130,7 @@ fn finished_run(scenario: &FaultScenario) -> Files {
 fn a_power_cut_loses_no_checkpoint() {
     for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
         let cuts = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 0);
-        check_cuts(&scenario, "run", &tested_faults(cuts, 0));
+        check_cuts(&scenario, "run", &tested_faults(cuts, 0, 6));
     }
 }
 
@@ -138,12 +138,12 @@ fn a_power_cut_loses_no_checkpoint() {
 fn a_power_cut_while_replacing_or_resuming_loses_no_checkpoint() {
     for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
         let cuts = cuts_of_run(&scenario, "forced", &finished_run(&scenario), &["--force"], 0);
-        check_cuts(&scenario, "force", &tested_faults(cuts, 1));
+        check_cuts(&scenario, "force", &tested_faults(cuts, 1, 6));
         // A run that was cut after its checkpoint of step 2.
         let first = possible_cuts(&recorded_folder(&scenario), Disk::default(), &scenario.calls, 0);
         let half_way = first.iter().find(|cut| cut.saved == 2).expect("a checkpoint after step 2");
         let cuts = cuts_of_run(&scenario, "resumed", &half_way.files, &["--resume"], 0);
-        check_cuts(&scenario, "resume", &tested_faults(cuts, 2));
+        check_cuts(&scenario, "resume", &tested_faults(cuts, 2, 6));
     }
 }
 

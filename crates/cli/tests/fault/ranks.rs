@@ -342,7 +342,7 @@ fn ranks_of_one_process_resume_after_faults() {
     let label = device.label();
     let list = format!("{label},{label}");
     let more = ["--quiet", "--resume", "--device", &list];
-    for &case in suite_cases(&[&HEAT, &FLUID, &DIRECT, &TREE, &WAVE], 2) {
+    for &case in suite_cases(&[&HEAT, &FLUID, &DIRECT, &TREE, &WAVE], 1) {
         let (sets, name) = (sets_of(case), case.preset);
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         let scenario = FaultScenario::on_device(&label, name, &sets);

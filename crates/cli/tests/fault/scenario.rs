@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use orrery_device::testing::is_soak;
+use orrery_device::testing::{is_soak, suite_cases};
 
 use super::disk::Call;
 use crate::common::{TestDir, let_children_be_interrupted, text};
@@ -78,9 +78,10 @@ pub const SMALL_CASES: [SmallCase; 3] = [
 pub const NO_PLOTS: &str = "output.plots=false";
 
 /// Returns the faults of a list that are tested: all in `cargo xtask soak`. In `cargo xtask test`,
-/// every third from number `first` on, so that three tests disturb all calls.
-pub fn tested_faults<T>(faults: impl IntoIterator<Item = T>, first: usize) -> Vec<T> {
-    let (skipped, stride) = if is_soak() { (0, 1) } else { (first, 3) };
+/// one of `stride` from number `first` on. For example, three tests with a stride of 3 disturb all
+/// calls.
+pub fn tested_faults<T>(faults: impl IntoIterator<Item = T>, first: usize, stride: usize) -> Vec<T> {
+    let (skipped, stride) = if is_soak() { (0, 1) } else { (first, stride) };
     faults.into_iter().skip(skipped).step_by(stride).collect()
 }
 
@@ -117,6 +118,12 @@ impl FaultScenario {
             "image.size=64",
         ];
         Self::new(case.preset, &[case.sets, &sets, more].concat())
+    }
+
+    /// Returns a scenario of each small case for tests of `run.log`, one after the other: of one
+    /// case in `cargo xtask test`, because the log does not depend on what is computed.
+    pub fn each_with_log() -> impl Iterator<Item = (&'static SmallCase, Self)> {
+        suite_cases(&SMALL_CASES, 1).iter().map(|case| (case, Self::small(case, &[NO_PLOTS])))
     }
 
     /// Returns a scenario of each small case, one after the other.

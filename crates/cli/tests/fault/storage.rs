@@ -135,7 +135,7 @@ fn a_failing_disk_ends_the_run_with_complete_files() {
         );
         // One failure per call, in turn. All three failures at each call take three times as long.
         let faults = faults_at_each_call(&scenario, 0, |at| vec![FAILURES[at / 3 % 3]]);
-        check_all(tested_faults(faults, 2), |fault| check_failed_run(&scenario, fault));
+        check_all(tested_faults(faults, 2, 3), |fault| check_failed_run(&scenario, fault));
     }
 }
 
@@ -149,7 +149,7 @@ fn a_full_disk_leaves_complete_files() {
             times: 0,
             kind: Some("write"),
         });
-        check_all(tested_faults(faults, 0), |fault| check_failed_run(&scenario, fault));
+        check_all(tested_faults(faults, 0, 3), |fault| check_failed_run(&scenario, fault));
     }
 }
 
@@ -168,7 +168,7 @@ fn each_failure_at_each_call_ends_the_run_with_complete_files() {
 fn a_single_failure_is_never_ignored() {
     for scenario in FaultScenario::each_small(&[NO_PLOTS]) {
         let faults = faults_at_each_call(&scenario, 1, |at| vec![FAILURES[at / 3 % 3]]);
-        check_all(tested_faults(faults, 1), |fault| {
+        check_all(tested_faults(faults, 1, 3), |fault| {
             let name = format!("once-{}", fault.at);
             let trial = scenario.trial(&name);
             let run = trial.run(&["--quiet"], fault);
@@ -202,7 +202,7 @@ fn a_short_write_has_no_effect() {
             times: 1,
             kind: Some("write"),
         });
-        let mut faults = tested_faults(faults, 1);
+        let mut faults = tested_faults(faults, 1, 3);
         faults.push(Fault { action: "SHORT", at: 1, times: 0, kind: None });
         check_all(faults, |fault| {
             let name = format!("short-{}-{}", fault.at, fault.times);
@@ -278,7 +278,7 @@ fn a_file_is_written_again_after_a_failed_sync() {
             times: 1,
             kind: Some("sync"),
         });
-        let faults = tested_faults(faults, 2);
+        let faults = tested_faults(faults, 2, 3);
         with_many_threads(|| {
             check_all(faults, |fault| {
                 let name = format!("sync-{}", fault.at);
