@@ -68,8 +68,8 @@ fn check_equilibrium(run: &Equilibrium) {
 }
 
 /// Softening 0.05 weakens the field by (eps/a)² = 0.7% in the centre. The half-mass relaxation
-/// time, 0.138 N r_h^{3/2} / ln(r_h/eps) = 140, is more than ten times the duration of the run. This
-/// changes the inner radius by about 1%.
+/// time, 0.138 N r_h^{3/2} / ln(r_h/eps) = 140, is more than ten times the duration of the run.
+/// This changes the inner radius by about 1%.
 #[test]
 fn plummer_sphere_keeps_its_radii() {
     check_equilibrium(&Equilibrium {

@@ -1,5 +1,5 @@
-//! Executes the commands of README.md in their order, in one folder. Runs have small images, and some
-//! of them are shorter.
+//! Executes the commands of README.md in their order, in one folder. Runs have small images, and
+//! some of them are shorter.
 
 use crate::common::{TestDir, text};
 
