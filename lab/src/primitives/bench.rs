@@ -13,7 +13,7 @@ use super::label::{Connectivity, Label, LabelStrategy, MaskShape, RunTiles, labe
 use super::matmul::{Matmul, MatmulStrategy, Product, matmul_on_cpu};
 use super::transpose::{MatrixShape, Transpose, TransposeStrategy, transpose_on_cpu};
 #[cfg(test)]
-use orrery_measure::tuning::{PrimitiveEntry, Tuning};
+use orrery_measure::tuning::{PrimitiveProblem, TunedEntry, Tuning};
 
 /// Histogram of random bytes.
 pub static HISTOGRAM_RANDOM: &dyn PrimitiveCase =
@@ -290,7 +290,8 @@ pub(crate) fn tuning_of_candidate(
 ) -> Tuning {
     let strategy = primitive.candidate_names().swap_remove(candidate);
     let mut tuning = Tuning::new(device);
-    tuning.insert_primitive_entry(PrimitiveEntry { primitive: primitive.key(), n, strategy, seconds: 1e-3 });
+    let problem = PrimitiveProblem { primitive: primitive.key(), n };
+    tuning.insert(TunedEntry { problem, strategy, seconds: 1e-3 });
     tuning
 }
 
