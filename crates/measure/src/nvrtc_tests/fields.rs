@@ -114,13 +114,8 @@ fn compile_shared_wave(device: &Device) -> Result<(), WaveError> {
     Ok(())
 }
 
-/// Compiles the kernels of a step, a look ahead and measures with the default strategy. Then
-/// compiles the kernels of the strategies that `others` returns.
-fn compile_wave<R: Scalar>(
-    device: &Device,
-    medium: Medium<R>,
-    others: impl FnOnce(WaveShape) -> Vec<WaveDeviceStrategy>,
-) -> Result<(), DeviceError> {
+/// Compiles the kernels of a step, a look ahead and measures with the default strategy.
+fn compile_wave<R: Scalar>(device: &Device, medium: Medium<R>) -> Result<(), DeviceError> {
     let (shape, state) = (WaveShape::of_medium(&medium), WaveState::at_rest(&medium));
     let default = WaveDeviceStrategy::default_for(device, shape);
     let mut wave = DeviceWave::new(device, medium, &state, default)?;
@@ -132,8 +127,18 @@ fn compile_wave<R: Scalar>(
     let grid = Grid { nx, ny, hx: 1.0, hy: 1.0 };
     let weights = PixelWeights::new(&grid, &Boundaries::uniform(Boundary::INSULATED), (20, 20));
     wave.pixel_means(StoredWave::State, plane, &weights)?;
-    wave.plane(StoredWave::State, plane)?;
-    for strategy in others(shape) {
+    wave.plane(StoredWave::State, plane).map(drop)
+}
+
+/// Compiles the kernels of a step with every candidate of the tuner. The number of planes per chunk
+/// does not change the code.
+fn compile_wave_candidates<R: Scalar>(device: &Device, medium: Medium<R>) -> Result<(), DeviceError> {
+    let (shape, state) = (WaveShape::of_medium(&medium), WaveState::at_rest(&medium));
+    let mut candidates = WaveDeviceStrategy::candidates(device, shape);
+    let mut known = HashSet::new();
+    candidates.retain(|strategy| known.insert(WaveDeviceStrategy { planes_per_chunk: 1, ..*strategy }));
+    let mut wave = DeviceWave::new(device, medium, &state, candidates[0])?;
+    for strategy in candidates {
         wave.set_strategy(strategy)?;
         wave.advance(1)?;
     }
@@ -147,7 +152,7 @@ fn compile_default_wave<R: Scalar>(
     is_variable: bool,
 ) -> Result<(), DeviceError> {
     for dimensions in [2, 3] {
-        compile_wave(device, wave_medium::<R>(dimensions, order, is_variable), |_| Vec::new())?;
+        compile_wave(device, wave_medium::<R>(dimensions, order, is_variable))?;
     }
     Ok(())
 }
@@ -191,18 +196,11 @@ pub fn compile_others(device: &Device) -> ListResult {
             }?;
         }
     }
-    // The number of planes per chunk does not change the code.
-    let others = |shape| {
-        let mut strategies = WaveDeviceStrategy::candidates(device, shape);
-        let mut known = HashSet::new();
-        strategies.retain(|strategy| known.insert(WaveDeviceStrategy { planes_per_chunk: 1, ..*strategy }));
-        strategies
-    };
     for dimensions in [2, 3] {
         for order in [SpaceOrder::Second, SpaceOrder::Eighth] {
-            compile_wave(device, wave_medium::<f32>(dimensions, order, true), others)?;
+            compile_wave_candidates(device, wave_medium::<f32>(dimensions, order, true))?;
         }
-        compile_wave(device, wave_medium::<f64>(dimensions, SpaceOrder::Eighth, true), others)?;
+        compile_wave_candidates(device, wave_medium::<f64>(dimensions, SpaceOrder::Eighth, true))?;
     }
     Ok(compile_shared_wave(device)?)
 }

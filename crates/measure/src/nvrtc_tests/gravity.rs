@@ -154,7 +154,8 @@ pub fn compile_other_direct_sums(device: &Device) -> ListResult {
                 other.kernel == strategy.kernel
                     && (other.targets, other.unroll) > (strategy.targets, strategy.unroll)
             };
-            if !candidates.iter().any(|other| is_larger(&other)) {
+            let is_default = *strategy == DirectDeviceStrategy::default_for(device, TUNED_SIZE, precision);
+            if !is_default && !candidates.iter().any(|other| is_larger(&other)) {
                 forces.run(*strategy)?;
             }
         }
@@ -162,12 +163,12 @@ pub fn compile_other_direct_sums(device: &Device) -> ListResult {
     Ok(())
 }
 
-/// Compiles every order, and the last candidate of the tuner.
+/// Compiles the orders that are not the default, and the last candidate of the tuner.
 pub fn compile_other_trees(device: &Device) -> ListResult {
     let forces = CompiledForces::new(device)?;
     for precision in Precision::ALL {
-        for order in Order::ALL {
-            let default = TreeDeviceStrategy::default_for(device, precision);
+        let default = TreeDeviceStrategy::default_for(device, precision);
+        for order in Order::ALL.into_iter().filter(|order| *order != default.order) {
             forces.run_tree_variants(TreeDeviceStrategy { order, ..default })?;
         }
         // The last one has the fewest registers and unrolls most.
