@@ -38,20 +38,11 @@ impl TunedProblem for DirectProblem {
     type Strategy = DirectDeviceStrategy;
     type Kind = u8;
 
-    fn kind(&self) -> u8 {
-        self.precision as u8
+    fn key(&self) -> (Self::Kind, usize) {
+        (self.precision as u8, self.n)
     }
 
-    fn extent(&self) -> usize {
-        self.n
-    }
-
-    fn has_strategy(
-        &self,
-        strategy: &DirectDeviceStrategy,
-        device: &Device,
-        _: &[&dyn PrimitiveCase],
-    ) -> bool {
+    fn has_strategy(&self, strategy: &DirectDeviceStrategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
         let Self { n, precision } = *self;
         strategy.precision == precision
             && (*strategy == DirectDeviceStrategy::default_for(device, n, precision)
@@ -68,10 +59,6 @@ impl TunedProblem for DirectProblem {
 
     fn describe(strategy: &DirectDeviceStrategy) -> String {
         strategy.describe()
-    }
-
-    fn list(tuning: &Tuning) -> &TunedList<Self> {
-        &tuning.entries
     }
 
     fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {

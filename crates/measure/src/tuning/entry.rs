@@ -21,25 +21,22 @@ pub trait TunedProblem: Clone + Debug + PartialEq + Serialize + DeserializeOwned
     /// precision. Entries are sorted by them.
     type Kind: Ord;
 
-    /// Returns these properties.
-    fn kind(&self) -> Self::Kind;
-    /// Returns the number of bodies, particles or elements, or of nodes along a side.
-    fn extent(&self) -> usize;
+    /// Returns these properties, and the number of bodies, particles or elements, or of nodes along
+    /// a side.
+    fn key(&self) -> (Self::Kind, usize);
     /// Returns the size by which problems are compared, for example the number of nodes.
     fn size(&self) -> f64 {
-        self.extent() as f64
+        self.key().1 as f64
     }
     /// Returns whether the problem exists, and the tuner can choose this strategy for it.
-    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, cases: &[&dyn PrimitiveCase]) -> bool;
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, cases: &[&PrimitiveCase]) -> bool;
     /// Describes the problem, for example as `the tree of 4096 bodies`.
     fn description(&self) -> String;
     /// Returns the cells that describe the problem in a table.
     fn cells(&self) -> Vec<String>;
     /// Describes a strategy.
     fn describe(strategy: &Self::Strategy) -> String;
-    /// Returns the entries of this kind of problem.
-    fn list(tuning: &Tuning) -> &TunedList<Self>;
-    /// Returns the entries of this kind of problem, for changes.
+    /// Returns the entries for this type of problem.
     fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self>;
 }
 
@@ -58,15 +55,11 @@ pub struct TunedEntry<P: TunedProblem> {
 
 impl<P: TunedProblem> TunedEntry<P> {
     /// Returns whether the tuner could have written this entry.
-    pub(super) fn is_available(&self, device: &Device, cases: &[&dyn PrimitiveCase]) -> bool {
-        self.problem.extent() > 0
+    pub(super) fn is_available(&self, device: &Device, cases: &[&PrimitiveCase]) -> bool {
+        self.problem.key().1 > 0
             && self.seconds > 0.0
             && self.seconds.is_finite()
             && self.problem.has_strategy(&self.strategy, device, cases)
-    }
-
-    fn sort_key(&self) -> (P::Kind, usize) {
-        (self.problem.kind(), self.problem.extent())
     }
 }
 
@@ -89,15 +82,15 @@ impl<P: TunedProblem> TunedList<P> {
 
     /// Adds an entry. It replaces an entry of the same kind and extent.
     pub(super) fn insert(&mut self, entry: TunedEntry<P>) {
-        let key = entry.sort_key();
-        self.0.retain(|other| other.sort_key() != key);
+        let key = entry.problem.key();
+        self.0.retain(|other| other.problem.key() != key);
         self.0.push(entry);
     }
 
     /// Adds the entries of `newer` and sorts all.
     pub(super) fn merge(&mut self, newer: &Self) {
         newer.0.iter().for_each(|entry| self.insert(entry.clone()));
-        self.0.sort_by_cached_key(TunedEntry::sort_key);
+        self.0.sort_by_cached_key(|entry| entry.problem.key());
     }
 
     /// Returns the entry of this kind whose size is nearest to `size` by ratio, within a factor of
@@ -105,14 +98,14 @@ impl<P: TunedProblem> TunedList<P> {
     /// nearer one.
     pub(super) fn nearest(&self, kind: &P::Kind, size: usize) -> Option<&TunedEntry<P>> {
         let log_ratio = |entry: &TunedEntry<P>| (size.max(1) as f64 / entry.problem.size()).ln().abs();
-        let matching = self.0.iter().filter(|entry| entry.problem.kind() == *kind);
+        let matching = self.0.iter().filter(|entry| entry.problem.key().0 == *kind);
         let nearest = matching.min_by(|a, b| log_ratio(a).total_cmp(&log_ratio(b)))?;
         // The margin covers the rounding error of ln.
         (log_ratio(nearest) <= MAX_SIZE_RATIO.ln() + 1e-9).then_some(nearest)
     }
 
     /// Checks that the tuner can choose the strategy of every entry.
-    pub(super) fn check(&self, device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<(), String> {
+    pub(super) fn check(&self, device: &Device, cases: &[&PrimitiveCase]) -> Result<(), String> {
         match self.0.iter().find(|entry| !entry.is_available(device, cases)) {
             Some(entry) => {
                 Err(format!("stale (its strategy for {} is not available)", entry.problem.description()))

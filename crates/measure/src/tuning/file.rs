@@ -33,22 +33,23 @@ pub struct Tuning {
     program: String,
     device: String,
     driver: String,
-    pub(super) entries: TunedList<DirectProblem>,
+    /// Results for the direct sum.
+    pub entries: TunedList<DirectProblem>,
     /// Results for the tree. Files of earlier versions have none.
     #[serde(default)]
-    pub(super) tree: TunedList<TreeProblem>,
+    pub tree: TunedList<TreeProblem>,
     /// Results for the heat solver. Files of earlier versions have none.
     #[serde(default)]
-    pub(super) heat: TunedList<HeatPlateProblem>,
+    pub heat: TunedList<HeatPlateProblem>,
     /// Results for the wave solver. Files of earlier versions have none.
     #[serde(default)]
-    pub(super) wave: TunedList<WaveGridProblem>,
+    pub wave: TunedList<WaveGridProblem>,
     /// Results for fluids. Files of earlier versions have none.
     #[serde(default)]
-    pub(super) fluid: TunedList<FluidProblem>,
+    pub fluid: TunedList<FluidProblem>,
     /// Results for primitives. Files of earlier versions have none.
     #[serde(default)]
-    pub(super) primitives: TunedList<PrimitiveProblem>,
+    pub primitives: TunedList<PrimitiveProblem>,
 }
 
 /// Tuning file that cannot be used.
@@ -85,11 +86,6 @@ impl Tuning {
             fluid: TunedList::default(),
             primitives: TunedList::default(),
         }
-    }
-
-    /// Returns all entries for one kind of problem.
-    pub fn entries<P: TunedProblem>(&self) -> &[TunedEntry<P>] {
-        P::list(self).entries()
     }
 
     /// Returns whether there are no entries of any kind.
@@ -154,7 +150,7 @@ impl Tuning {
 
     /// Writes the file. Keeps entries of an existing usable file for other sizes and precisions.
     /// `cases` are the primitives whose entries are checked, as in [`Self::load`].
-    pub fn save(&self, device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<PathBuf, MeasureError> {
+    pub fn save(&self, device: &Device, cases: &[&PrimitiveCase]) -> Result<PathBuf, MeasureError> {
         let path = Self::file_path(device).ok_or(MeasureError::NoCache)?;
         self.save_to(&path, device, cases)?;
         Ok(path)
@@ -166,12 +162,7 @@ impl Tuning {
         Ok(CacheFolder::create(split_path(&path).0)?.check_writable()?)
     }
 
-    fn save_to(
-        &self,
-        path: &Path,
-        device: &Device,
-        cases: &[&dyn PrimitiveCase],
-    ) -> Result<(), MeasureError> {
+    fn save_to(&self, path: &Path, device: &Device, cases: &[&PrimitiveCase]) -> Result<(), MeasureError> {
         let mut merged =
             Self::load_from(path, device, cases).ok().flatten().unwrap_or_else(|| Self::new(device));
         let Self { entries, tree, heat, wave, fluid, primitives, .. } = self;
@@ -189,14 +180,14 @@ impl Tuning {
     /// Reads the tuning of `device`. Returns `None` if there is no file. An entry for one of the
     /// primitives `cases` must have one of its strategies. Entries for other primitives are kept,
     /// so that programs that were built with different primitives can share the file.
-    pub fn load(device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<Option<Self>, IgnoredFile> {
+    pub fn load(device: &Device, cases: &[&PrimitiveCase]) -> Result<Option<Self>, IgnoredFile> {
         Self::file_path(device).map_or(Ok(None), |path| Self::load_from(&path, device, cases))
     }
 
     fn load_from(
         path: &Path,
         device: &Device,
-        cases: &[&dyn PrimitiveCase],
+        cases: &[&PrimitiveCase],
     ) -> Result<Option<Self>, IgnoredFile> {
         let ignored = |reason: String| IgnoredFile { path: path.to_owned(), reason, advice: TUNE_AGAIN };
         let (folder, name) = split_path(path);
@@ -215,7 +206,7 @@ impl Tuning {
 
     /// Checks that this program wrote the file for this device and driver, and that every entry is
     /// a strategy that the tuner can choose.
-    fn check_current(&self, device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<(), String> {
+    fn check_current(&self, device: &Device, cases: &[&PrimitiveCase]) -> Result<(), String> {
         let current = Self::new(device);
         let stale = |field: &str, actual: &str, expected: &str| {
             (actual != expected).then(|| format!("stale ({field} {actual}, expected {expected})"))

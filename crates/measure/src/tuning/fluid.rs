@@ -36,13 +36,11 @@ impl TunedProblem for FluidProblem {
     type Strategy = FluidStrategy;
     type Kind = ();
 
-    fn kind(&self) {}
-
-    fn extent(&self) -> usize {
-        self.n
+    fn key(&self) -> (Self::Kind, usize) {
+        ((), self.n)
     }
 
-    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&dyn PrimitiveCase]) -> bool {
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
         FluidStrategy::candidates(device, self.n, &melt_settings()).contains(strategy)
     }
 
@@ -56,10 +54,6 @@ impl TunedProblem for FluidProblem {
 
     fn describe(strategy: &Self::Strategy) -> String {
         strategy.describe()
-    }
-
-    fn list(tuning: &Tuning) -> &TunedList<Self> {
-        &tuning.fluid
     }
 
     fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {

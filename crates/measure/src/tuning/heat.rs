@@ -42,19 +42,15 @@ impl TunedProblem for HeatPlateProblem {
     type Strategy = HeatDeviceStrategy;
     type Kind = (u8, bool);
 
-    fn kind(&self) -> Self::Kind {
-        (self.precision as u8, self.is_variable)
-    }
-
-    fn extent(&self) -> usize {
-        self.side
+    fn key(&self) -> (Self::Kind, usize) {
+        ((self.precision as u8, self.is_variable), self.side)
     }
 
     fn size(&self) -> f64 {
         (self.side as f64).powi(2)
     }
 
-    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&dyn PrimitiveCase]) -> bool {
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
         let Self { side, precision, is_variable } = *self;
         let nodes = side.saturating_mul(side);
         precision != Precision::Mixed
@@ -72,10 +68,6 @@ impl TunedProblem for HeatPlateProblem {
 
     fn describe(strategy: &Self::Strategy) -> String {
         strategy.name()
-    }
-
-    fn list(tuning: &Tuning) -> &TunedList<Self> {
-        &tuning.heat
     }
 
     fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {

@@ -12,7 +12,8 @@ use super::entry::{TunedList, TunedProblem};
 use super::search::FoundStrategy;
 use super::{TuneReport, Tuning, tune_each};
 use crate::MeasureError;
-use crate::bench::primitives::{PrimitiveCase, PrimitiveError, PrimitivesBench};
+use crate::bench::BenchPlace;
+use crate::bench::primitives::{PrimitiveCase, PrimitiveError};
 
 /// Name of the strategy in an entry if no candidate was faster than the default.
 const DEFAULT: &str = "default";
@@ -30,20 +31,16 @@ impl TunedProblem for PrimitiveProblem {
     type Strategy = String;
     type Kind = String;
 
-    fn kind(&self) -> Self::Kind {
-        self.primitive.clone()
-    }
-
-    fn extent(&self) -> usize {
-        self.n
+    fn key(&self) -> (Self::Kind, usize) {
+        (self.primitive.clone(), self.n)
     }
 
     /// Entries for a primitive that is not among `cases` are kept but not used: a program that was
     /// built with other primitives uses the same file.
-    fn has_strategy(&self, strategy: &Self::Strategy, _: &Device, cases: &[&dyn PrimitiveCase]) -> bool {
+    fn has_strategy(&self, strategy: &Self::Strategy, _: &Device, cases: &[&PrimitiveCase]) -> bool {
         let primitive = cases.iter().find(|primitive| primitive.key() == self.primitive);
         primitive
-            .is_none_or(|primitive| strategy == DEFAULT || candidate_index(*primitive, strategy).is_some())
+            .is_none_or(|primitive| strategy == DEFAULT || candidate_index(primitive, strategy).is_some())
     }
 
     fn description(&self) -> String {
@@ -58,17 +55,13 @@ impl TunedProblem for PrimitiveProblem {
         strategy.clone()
     }
 
-    fn list(tuning: &Tuning) -> &TunedList<Self> {
-        &tuning.primitives
-    }
-
     fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {
         &mut tuning.primitives
     }
 }
 
 /// Returns the index of a strategy among the candidates of the primitive. `None` for the default.
-fn candidate_index(primitive: &dyn PrimitiveCase, strategy: &str) -> Option<usize> {
+fn candidate_index(primitive: &PrimitiveCase, strategy: &str) -> Option<usize> {
     primitive.candidate_names().iter().position(|name| name == strategy)
 }
 
@@ -76,7 +69,7 @@ impl Tuning {
     /// Returns the index of the fastest candidate for a primitive, measured with the number of
     /// elements that is nearest to `n` by ratio, within a factor of four. `None` if the default was
     /// faster.
-    pub fn tuned_candidate(&self, primitive: &dyn PrimitiveCase, n: usize) -> Option<usize> {
+    pub fn tuned_candidate(&self, primitive: &PrimitiveCase, n: usize) -> Option<usize> {
         candidate_index(primitive, &self.primitives.nearest(&primitive.key(), n)?.strategy)
     }
 }
@@ -85,27 +78,27 @@ impl Tuning {
 /// Calls `report` with each outcome.
 pub fn tune_primitives(
     device: &Device,
-    primitives: &[&'static dyn PrimitiveCase],
+    primitives: &[&'static PrimitiveCase],
     sizes: &[usize],
     report: TuneReport<PrimitiveProblem>,
 ) -> Result<Tuning, MeasureError> {
-    let bench = PrimitivesBench::new(Some(device), None)?;
+    let bench = BenchPlace::new(Some(device), None)?;
     let problems = primitives.iter().flat_map(|primitive| {
-        let sizes = if sizes.is_empty() { primitive.default_sizes(Some(device)) } else { sizes.to_vec() };
+        let sizes = if sizes.is_empty() { primitive.default_sizes(Some(device)) } else { sizes };
         let problem = |n| PrimitiveProblem { primitive: primitive.key(), n: primitive.measured_size(n) };
-        sizes.into_iter().map(problem).collect::<Vec<_>>()
+        sizes.iter().map(move |&n| problem(n)).collect::<Vec<_>>()
     });
     tune_each(device, problems, report, |problem| {
         let primitive = primitives.iter().find(|primitive| primitive.key() == problem.primitive);
-        find_fastest_candidate(&bench, *primitive.expect("one of the primitives"), problem.n)
+        find_fastest_candidate(&bench, primitive.expect("one of the primitives"), problem.n)
     })
 }
 
 /// Measures all candidates, and the default for comparison. Leaves out candidates that the device
 /// cannot run, for example because of too little shared memory.
 fn find_fastest_candidate(
-    bench: &PrimitivesBench,
-    primitive: &'static dyn PrimitiveCase,
+    bench: &BenchPlace,
+    primitive: &'static PrimitiveCase,
     n: usize,
 ) -> Result<FoundStrategy<String>, MeasureError> {
     let default_seconds = bench.measure_strategy(primitive, n, None).map_err(to_lab_error)?.times.median();
@@ -146,48 +139,35 @@ mod tests {
     use crate::timing::Times;
     use crate::tuning::{TuneOutcome, TunedEntry};
 
-    /// Primitive whose default and candidates take given times. `None`: the device cannot run it.
-    #[derive(Debug)]
-    struct GivenTimes {
-        name: &'static str,
+    /// Returns the time of the default or of a candidate. `None`: the device cannot run it.
+    fn given_time(
         default: f64,
         candidates: [Option<f64>; 3],
+        candidate: Option<usize>,
+    ) -> Result<CheckedTimes, DeviceError> {
+        let seconds = candidate.map_or(Some(default), |candidate| candidates[candidate]);
+        let seconds = seconds.ok_or_else(|| DeviceError::BadChoice("x".to_owned()))?;
+        Ok(CheckedTimes { times: Times::from_seconds(vec![seconds]), difference: None })
     }
 
-    impl PrimitiveCase for GivenTimes {
-        fn name_and_input(&self) -> (&'static str, &'static str) {
-            (self.name, "given")
-        }
-
-        fn work(&self) -> PrimitiveWork {
-            PrimitiveWork::BytesPerElement(1.0)
-        }
-
-        fn candidate_names(&self) -> Vec<String> {
-            ["first", "second", "third"].map(str::to_owned).to_vec()
-        }
-
-        fn measure(
-            &self,
-            _: &PrimitivesBench,
-            _: usize,
-            candidate: Option<usize>,
-        ) -> Result<CheckedTimes, DeviceError> {
-            let seconds = candidate.map_or(Some(self.default), |candidate| self.candidates[candidate]);
-            let seconds = seconds.ok_or_else(|| DeviceError::BadChoice("x".to_owned()))?;
-            Ok(CheckedTimes { times: Times::from_seconds(vec![seconds]), difference: None })
-        }
+    fn given_names() -> Vec<String> {
+        ["first", "second", "third"].map(str::to_owned).to_vec()
     }
+
+    const WORK: PrimitiveWork = PrimitiveWork::BytesPerElement(1.0);
+    static IMPROVED: &PrimitiveCase =
+        &PrimitiveCase::new("improved", "given", WORK, given_names, |_, _, candidate| {
+            given_time(4.0, [Some(4.0), Some(2.0), None], candidate)
+        });
+    static BEST_BY_DEFAULT: &PrimitiveCase =
+        &PrimitiveCase::new("best", "given", WORK, given_names, |_, _, candidate| {
+            given_time(3.0, [Some(3.0), Some(5.0), Some(4.0)], candidate)
+        });
 
     fn entry(primitive: &str, n: usize, strategy: &str, seconds: f64) -> TunedEntry<PrimitiveProblem> {
         let problem = PrimitiveProblem { primitive: primitive.to_owned(), n };
         TunedEntry { problem, strategy: strategy.to_owned(), seconds }
     }
-
-    static IMPROVED: &dyn PrimitiveCase =
-        &GivenTimes { name: "improved", default: 4.0, candidates: [Some(4.0), Some(2.0), None] };
-    static BEST_BY_DEFAULT: &dyn PrimitiveCase =
-        &GivenTimes { name: "best", default: 3.0, candidates: [Some(3.0), Some(5.0), Some(4.0)] };
 
     #[test]
     fn the_fastest_candidate_is_found_and_used() {
@@ -206,12 +186,12 @@ mod tests {
             outcomes,
             [outcome("improved given", "second", 2.0, 2, 4.0), outcome("best given", DEFAULT, 3.0, 3, 3.0)]
         );
-        let entries = tuning.entries::<PrimitiveProblem>();
+        let entries = tuning.primitives.entries();
         assert!(entries.len() == 2 && entries.iter().all(|entry| entry.is_available(&device, &cases)));
         assert_eq!(tuning.tuned_candidate(IMPROVED, 4000), Some(1));
         assert_eq!(tuning.tuned_candidate(IMPROVED, 100), None);
         assert_eq!(tuning.tuned_candidate(BEST_BY_DEFAULT, 5000), None);
-        let bench = PrimitivesBench::new(Some(&device), Some(1)).unwrap().with_tuning(Some(&tuning));
+        let bench = BenchPlace::new(Some(&device), Some(1)).unwrap().with_tuning(Some(tuning.clone()));
         let strategy = |primitive| bench.measure_primitive(primitive, 5000).unwrap().strategy;
         assert_eq!(strategy(IMPROVED).as_deref(), Some("second"));
         assert_eq!(strategy(BEST_BY_DEFAULT), None);

@@ -22,6 +22,9 @@ pub(super) struct FoundStrategy<S> {
     pub default_seconds: f64,
 }
 
+/// Strategies with their times in seconds, fastest first, and the choice among them.
+type TimedStrategies<S> = (Vec<(S, f64)>, FoundStrategy<S>);
+
 /// Times each candidate once, in order, until `limit_seconds` have passed, then the fastest ones
 /// again. `time` returns the median of a number of runs with a strategy, which is `repeats` of the
 /// time of one for the fastest ones. Leaves out candidates that the device cannot run. The first
@@ -31,7 +34,7 @@ pub(super) fn time_candidates<S: Clone + PartialEq, E>(
     limit_seconds: f64,
     repeats: impl Fn(f64) -> usize,
     mut time: impl FnMut(&S, usize) -> Result<f64, E>,
-) -> Result<(Vec<(S, f64)>, FoundStrategy<S>), E> {
+) -> Result<TimedStrategies<S>, E> {
     let start = Instant::now();
     let default = &candidates[0];
     let mut timed = vec![(default.clone(), time(default, 1)?)];

@@ -52,15 +52,11 @@ impl TunedProblem for TreeProblem {
     type Strategy = TreeDeviceStrategy;
     type Kind = u8;
 
-    fn kind(&self) -> Self::Kind {
-        self.precision as u8
+    fn key(&self) -> (Self::Kind, usize) {
+        (self.precision as u8, self.n)
     }
 
-    fn extent(&self) -> usize {
-        self.n
-    }
-
-    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&dyn PrimitiveCase]) -> bool {
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
         self.theta > 0.0
             && self.theta <= MAX_THETA
             && TreeDeviceStrategy::candidates(device, self.precision).contains(strategy)
@@ -76,10 +72,6 @@ impl TunedProblem for TreeProblem {
 
     fn describe(strategy: &Self::Strategy) -> String {
         strategy.describe()
-    }
-
-    fn list(tuning: &Tuning) -> &TunedList<Self> {
-        &tuning.tree
     }
 
     fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {
@@ -151,7 +143,7 @@ mod tests {
         let candidates = TreeDeviceStrategy::candidates(&device, precision);
         assert!(*tried <= *available && *available == candidates.len());
         assert!(entry.is_available(&device, &[]) && *default_seconds >= entry.seconds, "{entry:?}");
-        assert_eq!(tuning.entries::<TreeProblem>(), [*entry]);
+        assert_eq!(tuning.tree.entries(), [*entry]);
         assert_eq!(production_strategy(&device, Some(&tuning), 4000, precision), entry.strategy);
         let other = production_strategy(&device, Some(&tuning), 4001, precision);
         assert_eq!(other, TreeDeviceStrategy::default_for(&device, precision));

@@ -76,19 +76,15 @@ impl TunedProblem for WaveGridProblem {
     type Strategy = WaveDeviceStrategy;
     type Kind = (usize, u8, bool);
 
-    fn kind(&self) -> Self::Kind {
-        (self.dimensions, self.precision as u8, self.is_variable)
-    }
-
-    fn extent(&self) -> usize {
-        self.side
+    fn key(&self) -> (Self::Kind, usize) {
+        ((self.dimensions, self.precision as u8, self.is_variable), self.side)
     }
 
     fn size(&self) -> f64 {
         self.workload().grid().len() as f64
     }
 
-    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&dyn PrimitiveCase]) -> bool {
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
         let grid = self.workload().grid();
         [2, 3].contains(&self.dimensions)
             && grid.validate().is_ok()
@@ -111,10 +107,6 @@ impl TunedProblem for WaveGridProblem {
 
     fn describe(strategy: &Self::Strategy) -> String {
         strategy.name()
-    }
-
-    fn list(tuning: &Tuning) -> &TunedList<Self> {
-        &tuning.wave
     }
 
     fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {

@@ -112,7 +112,7 @@ fn tree_entries_are_kept_with_others_and_found_by_the_number_of_bodies() {
     }
     tree.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    assert_eq!((loaded.entries::<DirectProblem>().len(), loaded.entries::<TreeProblem>().len()), (1, 3));
+    assert_eq!((loaded.entries.entries().len(), loaded.tree.entries().len()), (1, 3));
     let nearest_size = |n, precision| loaded.nearest_tree_entry(n, precision).map(|entry| entry.problem.n);
     assert_eq!(
         [1023, 1024, 30_000, 300_000].map(|n| nearest_size(n, Precision::Single)),
@@ -156,7 +156,7 @@ fn heat_entries_are_kept_with_others_and_found_by_the_number_of_nodes() {
     }
     heat.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    assert_eq!((loaded.entries::<DirectProblem>().len(), loaded.entries::<HeatPlateProblem>().len()), (1, 3));
+    assert_eq!((loaded.entries.entries().len(), loaded.heat.entries().len()), (1, 3));
     let side = |nodes, is_variable| {
         loaded.nearest_heat_entry(nodes, Precision::Single, is_variable).map(|entry| entry.problem.side)
     };
@@ -211,11 +211,7 @@ fn wave_entries_are_kept_with_others_and_found_by_shape() {
     }
     wave.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    let counts = [
-        loaded.entries::<DirectProblem>().len(),
-        loaded.entries::<HeatPlateProblem>().len(),
-        loaded.entries::<WaveGridProblem>().len(),
-    ];
+    let counts = [loaded.entries.entries().len(), loaded.heat.entries().len(), loaded.wave.entries().len()];
     assert_eq!(counts, [1, 1, 4]);
     let side = |shape: WaveShape, is_variable| {
         loaded
@@ -258,7 +254,7 @@ fn fluid_entries_are_kept_with_others_and_found_by_the_number_of_particles() {
     }
     fluid.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    assert_eq!((loaded.entries::<DirectProblem>().len(), loaded.entries::<FluidProblem>().len()), (1, 2));
+    assert_eq!((loaded.entries.entries().len(), loaded.fluid.entries().len()), (1, 2));
     let nearest_size = |n| loaded.nearest_fluid_entry(n).map(|entry| entry.problem.n);
     assert_eq!(
         (nearest_size(1023), nearest_size(1024), nearest_size(10_000)),
@@ -293,8 +289,8 @@ fn primitive_entries_are_kept_with_others_and_found_by_name_and_size() {
     }
     primitives.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    assert_eq!((loaded.entries::<DirectProblem>().len(), loaded.entries::<PrimitiveProblem>().len()), (1, 3));
-    let tuned = |primitive: &dyn PrimitiveCase, n| {
+    assert_eq!((loaded.entries.entries().len(), loaded.primitives.entries().len()), (1, 3));
+    let tuned = |primitive: &PrimitiveCase, n| {
         loaded.tuned_candidate(primitive, n).map(|index| primitive.candidate_names().swap_remove(index))
     };
     assert_eq!(tuned(SCAN_F32, 1024).as_deref(), Some("512 x 4, shared"));
