@@ -38,7 +38,7 @@ pub fn kernels_of_ladder(
 }
 
 /// Returns no primitives.
-pub fn primitive_cases() -> &'static [&'static dyn PrimitiveCase] {
+pub fn primitive_cases() -> &'static [&'static PrimitiveCase] {
     &[]
 }
 

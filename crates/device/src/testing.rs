@@ -1,9 +1,12 @@
 //! Devices and input data for tests, self-tests and benchmarks. They are in this crate because all
 //! their users know this crate. Random numbers of a simulation come from `orrery_model::rng`.
 
+mod local_memory;
+
 use crate::device::Device;
 use crate::driver::cuda::compile_only::TestCode;
 pub use crate::driver::cuda::compile_only::{CompileOnlyCuda, CompiledKernel};
+pub use local_memory::AllowedLocalMemory;
 
 /// Returns the devices that a test runs on: all devices of this machine.
 ///

@@ -13,6 +13,8 @@ pub mod cpu_peak;
 pub mod devices;
 mod error;
 pub mod format;
+#[cfg(test)]
+mod nvrtc_tests;
 pub mod occupancy;
 pub mod roofline;
 pub mod sample;

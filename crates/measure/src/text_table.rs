@@ -7,6 +7,42 @@ pub const WIDTH: usize = 80;
 /// Width of the column of names that is kept free if there are many other columns.
 const MIN_NAME_WIDTH: usize = 27;
 
+/// Column of a table whose rows are printed one by one, while they are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct RowColumn {
+    heading: &'static str,
+    width: usize,
+    is_left: bool,
+}
+
+impl RowColumn {
+    /// Creates a right-aligned column.
+    pub const fn right(heading: &'static str, width: usize) -> Self {
+        Self { heading, width, is_left: false }
+    }
+
+    /// Creates a left-aligned column.
+    pub const fn left(heading: &'static str, width: usize) -> Self {
+        Self { heading, width, is_left: true }
+    }
+
+    fn format(&self, cell: &str) -> String {
+        let width = self.width;
+        if self.is_left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+    }
+}
+
+/// Formats the headings of `columns`.
+pub fn format_headings(columns: &[RowColumn]) -> String {
+    format_cells(columns, columns.iter().map(|column| column.heading))
+}
+
+/// Formats one row with a cell per column.
+pub fn format_cells(columns: &[RowColumn], cells: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let cells = columns.iter().zip(cells).map(|(column, cell)| column.format(cell.as_ref()));
+    cells.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+}
+
 /// Table with the names of the rows on the left and right-aligned columns.
 pub struct TextTable {
     /// Heading of the column of names.

@@ -174,6 +174,20 @@ impl DeviceWorkload {
         timing::time_on_device(&self.device, repeats, expected_seconds, || self.queue_forces(solver))
     }
 
+    /// Returns the median time of `repeats` force evaluations with a strategy, after an untimed one.
+    pub fn time_strategy(
+        &self,
+        strategy: impl Into<DeviceStrategy>,
+        repeats: usize,
+    ) -> Result<f64, DeviceError> {
+        let mut solver = self.new_solver(strategy)?;
+        let seconds = self.time_once(&mut solver)?;
+        if repeats <= 1 {
+            return Ok(seconds);
+        }
+        Ok(self.time_repeats(&mut solver, repeats, seconds)?.median())
+    }
+
     /// Downloads the accelerations of the latest evaluation.
     pub fn accelerations(&self) -> Result<Vec3s, DeviceError> {
         read_vectors(&self.acceleration)

@@ -1,10 +1,12 @@
 //! Input, measurement and check of the primitives of the laboratory, for `bench primitives` and the
 //! tuner.
 
-use orrery_device::{Device, DeviceError};
+#[cfg(test)]
+use orrery_device::Device;
+use orrery_device::DeviceError;
+use orrery_measure::bench::BenchPlace;
 use orrery_measure::bench::primitives::{
-    CheckedTimes, PrimitiveCase, PrimitiveWork, PrimitivesBench, first_difference, is_gpu, random_elements,
-    small_whole_number,
+    CheckedTimes, PrimitiveCase, PrimitiveWork, first_difference, random_elements, small_whole_number,
 };
 use rayon::prelude::*;
 
@@ -13,171 +15,127 @@ use super::label::{Connectivity, Label, LabelStrategy, MaskShape, RunTiles, labe
 use super::matmul::{Matmul, MatmulStrategy, Product, matmul_on_cpu};
 use super::transpose::{MatrixShape, Transpose, TransposeStrategy, transpose_on_cpu};
 #[cfg(test)]
-use orrery_measure::tuning::{PrimitiveEntry, Tuning};
+use orrery_measure::tuning::{PrimitiveProblem, TunedEntry, Tuning};
+
+const BYTES: PrimitiveWork = PrimitiveWork::BytesPerElement(1.0);
 
 /// Histogram of random bytes.
-pub static HISTOGRAM_RANDOM: &dyn PrimitiveCase =
-    &HistogramCase { input: "random", from_bits: |bits| bits as u8 };
+pub static HISTOGRAM_RANDOM: &PrimitiveCase =
+    &PrimitiveCase::new("histogram", "random", BYTES, histogram_candidates, |bench, n, candidate| {
+        measure_histogram(bench, candidate, &random_elements(n, |bits| bits as u8))
+    });
 /// Histogram of equal bytes, which all increment the same counter.
-pub static HISTOGRAM_EQUAL: &dyn PrimitiveCase = &HistogramCase { input: "equal", from_bits: |_| 7 };
+pub static HISTOGRAM_EQUAL: &PrimitiveCase =
+    &PrimitiveCase::new("histogram", "equal", BYTES, histogram_candidates, |bench, n, candidate| {
+        measure_histogram(bench, candidate, &vec![7; n])
+    });
 /// Transpose of a square matrix of f32.
-pub static TRANSPOSE_F32: &dyn PrimitiveCase = &TransposeCase;
-/// Product of two square matrices of f32.
-pub static MATMUL_F32: &dyn PrimitiveCase = &MatmulCase;
+pub static TRANSPOSE_F32: &PrimitiveCase = &PrimitiveCase::new(
+    "transpose",
+    "f32",
+    PrimitiveWork::BytesPerElement(8.0),
+    || TransposeStrategy::CANDIDATES.iter().map(TransposeStrategy::name).collect(),
+    measure_transpose,
+)
+.with_sizes(&[1 << 26, 1 << 28], &[1 << 20])
+.of_squares();
+/// Product of two square matrices of f32, whose elements are whole numbers from -8 to 8. Sums of
+/// 2^18 products stay below 2^24, so they are exact.
+pub static MATMUL_F32: &PrimitiveCase = &PrimitiveCase::new(
+    "matmul",
+    "f32",
+    PrimitiveWork::Operations { count: |n| 2.0 * (n as f64).powf(1.5), unit: "flops/s" },
+    || MatmulStrategy::CANDIDATES.iter().map(MatmulStrategy::name).collect(),
+    measure_matmul,
+)
+.with_sizes(&[1 << 24], &[1 << 16])
+.of_squares();
 /// Connected components of a square random image at its percolation threshold.
-pub static LABEL_IMAGE: &dyn PrimitiveCase = &LabelCase;
+pub static LABEL_IMAGE: &PrimitiveCase = &PrimitiveCase::new(
+    "label",
+    "image",
+    PrimitiveWork::BytesPerElement(5.0),
+    || RunTiles::CANDIDATES.iter().map(RunTiles::name).collect(),
+    measure_label,
+)
+.with_sizes(&[1 << 26], &[1 << 20])
+.of_squares();
 
 /// Primitives of the laboratory, in the order of the table.
-pub static LAB_CASES: [&dyn PrimitiveCase; 5] =
+pub static LAB_CASES: [&PrimitiveCase; 5] =
     [HISTOGRAM_RANDOM, HISTOGRAM_EQUAL, TRANSPOSE_F32, MATMUL_F32, LABEL_IMAGE];
 
-/// Histogram of bytes that are made from random bits.
-#[derive(Debug)]
-struct HistogramCase {
-    input: &'static str,
-    from_bits: fn(u64) -> u8,
+fn histogram_candidates() -> Vec<String> {
+    HistogramStrategy::CANDIDATES.iter().map(HistogramStrategy::name).collect()
 }
 
-impl PrimitiveCase for HistogramCase {
-    fn name_and_input(&self) -> (&'static str, &'static str) {
-        ("histogram", self.input)
-    }
-
-    fn work(&self) -> PrimitiveWork {
-        PrimitiveWork::BytesPerElement(1.0)
-    }
-
-    fn candidate_names(&self) -> Vec<String> {
-        HistogramStrategy::CANDIDATES.iter().map(HistogramStrategy::name).collect()
-    }
-
-    fn measure(
-        &self,
-        bench: &PrimitivesBench,
-        n: usize,
-        candidate: Option<usize>,
-    ) -> Result<CheckedTimes, DeviceError> {
-        let bytes = random_elements(n, self.from_bits);
-        let (times, counts) = match bench.device() {
-            None => bench.time_on_host(|| (), |()| histogram::histogram_on_cpu(&bytes).to_vec()),
-            Some(device) => {
-                let (input, output) = (device.upload(&bytes)?, device.zeros(BYTE_BINS)?);
-                let strategy = HistogramStrategy::CANDIDATES[candidate.unwrap_or(0)];
-                let histogram = Histogram::with_strategy(device, strategy)?;
-                let times =
-                    bench.time_on_device(device, || histogram.launch(device.queue(), &input, &output))?;
-                (times, output.to_vec()?)
-            }
-        };
-        let expected = histogram::histogram_reference(&bytes);
-        Ok(CheckedTimes { times, difference: first_difference(&counts, &expected) })
-    }
+fn measure_histogram(
+    bench: &BenchPlace,
+    candidate: Option<usize>,
+    bytes: &[u8],
+) -> Result<CheckedTimes, DeviceError> {
+    bench.check(
+        || bench.time_on_host(|| (), |()| histogram::histogram_on_cpu(bytes).to_vec()),
+        |device| {
+            let (input, output) = (device.upload(bytes)?, device.zeros(BYTE_BINS)?);
+            let strategy = HistogramStrategy::CANDIDATES[candidate.unwrap_or(0)];
+            let histogram = Histogram::with_strategy(device, strategy)?;
+            let times = bench.time_on_device(device, || histogram.launch(device.queue(), &input, &output))?;
+            Ok((times, output.to_vec()?))
+        },
+        |counts| first_difference(counts, &histogram::histogram_reference(bytes)),
+    )
 }
 
-#[derive(Debug)]
-struct TransposeCase;
-
-impl PrimitiveCase for TransposeCase {
-    fn name_and_input(&self) -> (&'static str, &'static str) {
-        ("transpose", "f32")
-    }
-
-    fn default_sizes(&self, device: Option<&Device>) -> Vec<usize> {
-        if is_gpu(device) { vec![1 << 26, 1 << 28] } else { vec![1 << 20] }
-    }
-
-    fn measured_size(&self, n: usize) -> usize {
-        largest_square(n)
-    }
-
-    fn work(&self) -> PrimitiveWork {
-        PrimitiveWork::BytesPerElement(8.0)
-    }
-
-    fn candidate_names(&self) -> Vec<String> {
-        TransposeStrategy::CANDIDATES.iter().map(TransposeStrategy::name).collect()
-    }
-
-    fn measure(
-        &self,
-        bench: &PrimitivesBench,
-        n: usize,
-        candidate: Option<usize>,
-    ) -> Result<CheckedTimes, DeviceError> {
-        let numbers = random_elements(n, |bits| (bits >> 40) as f32);
-        let shape = MatrixShape::square(n.isqrt());
-        let transpose_on_host = |mut to: Vec<f32>| {
-            transpose_on_cpu(shape, &numbers, &mut to);
-            to
-        };
-        let (times, transposed) = match bench.device() {
-            None => bench.time_on_host(|| vec![1.0; n], transpose_on_host),
-            Some(device) => {
-                let strategy = candidate.map(|i| TransposeStrategy::CANDIDATES[i]);
-                let strategy = strategy.unwrap_or_else(|| TransposeStrategy::default_for(shape, 4));
-                let (from, to) = (device.upload(&numbers)?, device.zeros(n)?);
-                let transpose = Transpose::with_strategy(device, shape, strategy)?;
-                let times = bench.time_on_device(device, || transpose.launch(device.queue(), &from, &to))?;
-                (times, to.to_vec()?)
-            }
-        };
-        Ok(CheckedTimes { times, difference: first_not_transposed(shape, &numbers, &transposed) })
-    }
+fn measure_transpose(
+    bench: &BenchPlace,
+    n: usize,
+    candidate: Option<usize>,
+) -> Result<CheckedTimes, DeviceError> {
+    let numbers = random_elements(n, |bits| (bits >> 40) as f32);
+    let shape = MatrixShape::square(n.isqrt());
+    let transpose_on_host = |mut to: Vec<f32>| {
+        transpose_on_cpu(shape, &numbers, &mut to);
+        to
+    };
+    bench.check(
+        || bench.time_on_host(|| vec![1.0; n], transpose_on_host),
+        |device| {
+            let strategy = candidate.map(|i| TransposeStrategy::CANDIDATES[i]);
+            let strategy = strategy.unwrap_or_else(|| TransposeStrategy::default_for(shape, 4));
+            let (from, to) = (device.upload(&numbers)?, device.zeros(n)?);
+            let transpose = Transpose::with_strategy(device, shape, strategy)?;
+            let times = bench.time_on_device(device, || transpose.launch(device.queue(), &from, &to))?;
+            Ok((times, to.to_vec()?))
+        },
+        |transposed| first_not_transposed(shape, &numbers, transposed),
+    )
 }
 
-/// Product of squares of whole numbers from -8 to 8. Sums of 2^18 products stay below 2^24, so they
-/// are exact.
-#[derive(Debug)]
-struct MatmulCase;
-
-impl PrimitiveCase for MatmulCase {
-    fn name_and_input(&self) -> (&'static str, &'static str) {
-        ("matmul", "f32")
-    }
-
-    fn default_sizes(&self, device: Option<&Device>) -> Vec<usize> {
-        vec![if is_gpu(device) { 1 << 24 } else { 1 << 16 }]
-    }
-
-    fn measured_size(&self, n: usize) -> usize {
-        largest_square(n)
-    }
-
-    fn work(&self) -> PrimitiveWork {
-        PrimitiveWork::Operations { count: |n| 2.0 * (n as f64).powf(1.5), unit: "flops/s" }
-    }
-
-    fn candidate_names(&self) -> Vec<String> {
-        MatmulStrategy::CANDIDATES.iter().map(MatmulStrategy::name).collect()
-    }
-
-    fn measure(
-        &self,
-        bench: &PrimitivesBench,
-        n: usize,
-        candidate: Option<usize>,
-    ) -> Result<CheckedTimes, DeviceError> {
-        let side = n.isqrt();
-        let product = Product::<f32>::new(side, side, side);
-        let [a, b] = [0, 32].map(|shift| random_elements(n, |bits| small_whole_number(bits >> shift)));
-        let multiply_on_host = |mut c: Vec<f32>| {
-            matmul_on_cpu(&product, &a, &b, &mut c);
-            c
-        };
-        let (times, found) = match bench.device() {
-            None => bench.time_on_host(|| vec![1.0; n], multiply_on_host),
-            Some(device) => {
-                let strategy = candidate.map(|i| MatmulStrategy::CANDIDATES[i]);
-                let strategy = strategy.unwrap_or_else(|| MatmulStrategy::default_for(device, &product));
-                let matmul = Matmul::with_strategy(device, &product, strategy)?;
-                let [left, right, to] = [device.upload(&a)?, device.upload(&b)?, device.zeros(n)?];
-                let times =
-                    bench.time_on_device(device, || matmul.launch(device.queue(), &left, &right, &to))?;
-                (times, to.to_vec()?)
-            }
-        };
-        Ok(CheckedTimes { times, difference: first_wrong_product(side, &a, &b, &found) })
-    }
+fn measure_matmul(
+    bench: &BenchPlace,
+    n: usize,
+    candidate: Option<usize>,
+) -> Result<CheckedTimes, DeviceError> {
+    let side = n.isqrt();
+    let product = Product::<f32>::new(side, side, side);
+    let [a, b] = [0, 32].map(|shift| random_elements(n, |bits| small_whole_number(bits >> shift)));
+    let multiply_on_host = |mut c: Vec<f32>| {
+        matmul_on_cpu(&product, &a, &b, &mut c);
+        c
+    };
+    bench.check(
+        || bench.time_on_host(|| vec![1.0; n], multiply_on_host),
+        |device| {
+            let strategy = candidate.map(|i| MatmulStrategy::CANDIDATES[i]);
+            let strategy = strategy.unwrap_or_else(|| MatmulStrategy::default_for(device, &product));
+            let matmul = Matmul::with_strategy(device, &product, strategy)?;
+            let [left, right, to] = [device.upload(&a)?, device.upload(&b)?, device.zeros(n)?];
+            let times = bench.time_on_device(device, || matmul.launch(device.queue(), &left, &right, &to))?;
+            Ok((times, to.to_vec()?))
+        },
+        |found| first_wrong_product(side, &a, &b, found),
+    )
 }
 
 /// Fraction of set pixels of a mask: the percolation threshold.
@@ -188,66 +146,37 @@ fn random_pixel(bits: u64) -> u8 {
     u8::from(((bits >> 11) as f64) < SET_FRACTION * (1u64 << 53) as f64)
 }
 
-#[derive(Debug)]
-struct LabelCase;
-
-impl PrimitiveCase for LabelCase {
-    fn name_and_input(&self) -> (&'static str, &'static str) {
-        ("label", "image")
-    }
-
-    fn default_sizes(&self, device: Option<&Device>) -> Vec<usize> {
-        vec![if is_gpu(device) { 1 << 26 } else { 1 << 20 }]
-    }
-
-    fn measured_size(&self, n: usize) -> usize {
-        largest_square(n)
-    }
-
-    fn work(&self) -> PrimitiveWork {
-        PrimitiveWork::BytesPerElement(5.0)
-    }
-
-    fn candidate_names(&self) -> Vec<String> {
-        RunTiles::CANDIDATES.iter().map(RunTiles::name).collect()
-    }
-
-    fn measure(
-        &self,
-        bench: &PrimitivesBench,
-        n: usize,
-        candidate: Option<usize>,
-    ) -> Result<CheckedTimes, DeviceError> {
-        let mask = random_elements(n, random_pixel);
-        let shape = MaskShape::image(n.isqrt(), n.isqrt());
-        let label_with = |label: fn(MaskShape, Connectivity, &[u8], &mut [u32]) -> u32| {
-            let mask = &mask;
-            move |mut labels: Vec<u32>| {
-                label(shape, Connectivity::Faces, mask, &mut labels);
-                labels
-            }
-        };
-        let (times, found, expected) = match bench.device() {
-            None => {
-                let (times, found) = bench.time_on_host(|| vec![1; n], label_with(label_on_cpu));
-                (times, found, label_with(label_reference)(vec![0; n]))
-            }
-            Some(device) => {
-                let strategy = LabelStrategy::Runs(RunTiles::CANDIDATES[candidate.unwrap_or(0)]);
-                let mut label = Label::with_strategy(device, shape, Connectivity::Faces, strategy)?;
-                let (input, labels, count) = (device.upload(&mask)?, device.zeros(n)?, device.zeros(1)?);
-                let times =
-                    bench.time_on_device(device, || label.launch(device.queue(), &input, &labels, &count))?;
-                (times, labels.to_vec()?, label_with(label_on_cpu)(vec![0; n]))
-            }
-        };
-        Ok(CheckedTimes { times, difference: first_difference(&found, &expected) })
-    }
-}
-
-/// Returns the number of elements of the largest square of at most `n` elements.
-fn largest_square(n: usize) -> usize {
-    n.isqrt().pow(2)
+fn measure_label(
+    bench: &BenchPlace,
+    n: usize,
+    candidate: Option<usize>,
+) -> Result<CheckedTimes, DeviceError> {
+    let mask = random_elements(n, random_pixel);
+    let shape = MaskShape::image(n.isqrt(), n.isqrt());
+    let label_with = |label: fn(MaskShape, Connectivity, &[u8], &mut [u32]) -> u32| {
+        let mask = &mask;
+        move |mut labels: Vec<u32>| {
+            label(shape, Connectivity::Faces, mask, &mut labels);
+            labels
+        }
+    };
+    // The CPU is compared with the plain reference, and a device with the CPU, which is faster.
+    let is_on_cpu = bench.device().is_none();
+    bench.check(
+        || bench.time_on_host(|| vec![1; n], label_with(label_on_cpu)),
+        |device| {
+            let strategy = LabelStrategy::Runs(RunTiles::CANDIDATES[candidate.unwrap_or(0)]);
+            let mut label = Label::with_strategy(device, shape, Connectivity::Faces, strategy)?;
+            let (input, labels, count) = (device.upload(&mask)?, device.zeros(n)?, device.zeros(1)?);
+            let times =
+                bench.time_on_device(device, || label.launch(device.queue(), &input, &labels, &count))?;
+            Ok((times, labels.to_vec()?))
+        },
+        |found| {
+            let expected = label_with(if is_on_cpu { label_reference } else { label_on_cpu });
+            first_difference(found, &expected(vec![0; n]))
+        },
+    )
 }
 
 /// Describes the first element of `to` that is not the element of `from`, a matrix of this shape,
@@ -284,13 +213,14 @@ fn first_wrong_product(side: usize, a: &[f32], b: &[f32], c: &[f32]) -> Option<S
 #[cfg(test)]
 pub(crate) fn tuning_of_candidate(
     device: &Device,
-    primitive: &dyn PrimitiveCase,
+    primitive: &PrimitiveCase,
     candidate: usize,
     n: usize,
 ) -> Tuning {
     let strategy = primitive.candidate_names().swap_remove(candidate);
     let mut tuning = Tuning::new(device);
-    tuning.insert_primitive_entry(PrimitiveEntry { primitive: primitive.key(), n, strategy, seconds: 1e-3 });
+    let problem = PrimitiveProblem { primitive: primitive.key(), n };
+    tuning.insert(TunedEntry { problem, strategy, seconds: 1e-3 });
     tuning
 }
 
@@ -304,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_primitive_is_correct_and_timed_on_the_cpu() {
-        let bench = PrimitivesBench::new(None, Some(3)).unwrap();
+        let bench = BenchPlace::new(None, Some(3)).unwrap();
         for primitive in LAB_CASES {
             let result = bench.measure_primitive(primitive, 20_011).unwrap();
             assert!(result.times.fastest() > 0.0 && result.times.count() == 3, "{result:?}");
@@ -315,7 +245,7 @@ mod tests {
     #[test]
     fn every_primitive_is_correct_and_timed_on_a_device() {
         let Some(device) = crate::test_device() else { return };
-        let bench = PrimitivesBench::new(Some(&device), Some(2)).unwrap();
+        let bench = BenchPlace::new(Some(&device), Some(2)).unwrap();
         for (primitive, n) in LAB_CASES.into_iter().flat_map(|primitive| [(primitive, 1), (primitive, 5001)])
         {
             let result = bench.measure_primitive(primitive, n).unwrap();
@@ -326,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_candidate_is_measured_and_named() {
-        let bench = PrimitivesBench::new(None, Some(1)).unwrap();
+        let bench = BenchPlace::new(None, Some(1)).unwrap();
         for primitive in LAB_CASES {
             let results = bench.measure_candidates(primitive, 1000).unwrap();
             let names: Vec<String> = results.iter().filter_map(|result| result.strategy.clone()).collect();

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use orrery_device::DeviceChoice;
 use orrery_gravity::solver::tree::device::Order;
 use orrery_measure::sample::Shape;
-use orrery_measure::scaling::Physics;
+use orrery_measure::scaling::MeasuredPhysics;
 use orrery_simd::InstructionSet;
 
 use super::devices::{RunDevices, parse_run_devices};
@@ -133,7 +133,7 @@ Runs of bench run (--case), with their default sizes (-n) and steps:
   heat              2048   16384     2000  an image every 20 steps
   wave              128    512       2000  an image every 20 steps
 
-Physics of bench scaling (--physics), with their default sizes (-n):
+MeasuredPhysics of bench scaling (--physics), with their default sizes (-n):
   physics  CPU     GPU
   wave     256     1024     nodes along a side of a cube
   heat     4096    16384    nodes along a side of a square
@@ -181,7 +181,7 @@ pub enum ScalingPhysics {
     Lj,
 }
 
-impl From<ScalingPhysics> for Physics {
+impl From<ScalingPhysics> for MeasuredPhysics {
     fn from(flag: ScalingPhysics) -> Self {
         match flag {
             ScalingPhysics::Wave => Self::Wave,

@@ -3,16 +3,12 @@
 use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::available_memory;
 use orrery_engine::compute_device::{DeviceRequest, Tuned};
-use orrery_fields::heat::device::HeatDeviceStrategy;
-use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
-use orrery_fluids::FluidStrategy;
-use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
-use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
 use orrery_measure::format::format_seconds;
+use orrery_measure::text_table::{RowColumn, format_cells, format_headings};
 use orrery_measure::tuning::{
-    DEFAULT_SIZES, DEFAULT_TREE_THETA, FluidOutcome, HeatOutcome, PrimitiveOutcome, TreeOutcome, TuneOutcome,
-    Tuning, WaveOutcome, default_fluid_sizes, default_sides, default_tree_sizes, default_wave_sides,
-    tune_device, tune_fluid, tune_heat, tune_primitives, tune_tree, tune_wave,
+    DEFAULT_SIZES, DEFAULT_TREE_THETA, TuneOutcome, TunedProblem, Tuning, default_fluid_sizes, default_sides,
+    default_tree_sizes, default_wave_sides, tune_direct, tune_fluid, tune_heat, tune_primitives, tune_tree,
+    tune_wave,
 };
 use orrery_model::Precision;
 
@@ -73,14 +69,7 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     };
     let mut is_tuned = false;
     for solver in solvers {
-        is_tuned |= match solver {
-            TunedSolver::Direct => tune_direct(arguments, &device)?,
-            TunedSolver::Tree => tune_tree_solver(arguments, &device)?,
-            TunedSolver::Heat => tune_heat_solver(arguments, &device)?,
-            TunedSolver::Wave => tune_wave_solver(arguments, &device)?,
-            TunedSolver::Lj => tune_fluids(arguments, &device)?,
-            TunedSolver::Primitives => tune_all_primitives(arguments, &device)?,
-        };
+        is_tuned |= tune_solver(solver, arguments, &device)?;
     }
     match is_tuned {
         true => print_line!("stored in {}", path.display()),
@@ -89,134 +78,111 @@ pub fn tune(arguments: &TuneArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the precisions to tune for bodies.
-fn body_precisions(arguments: &TuneArgs) -> Vec<Precision> {
-    arguments.precision.map_or_else(|| Precision::ALL.to_vec(), |flag| vec![flag.0])
-}
+/// Columns of the results. They follow the columns that describe the problem.
+const RESULT_COLUMNS: [RowColumn; 3] =
+    [RowColumn::right("gain", 8), RowColumn::right("tried", 7), RowColumn::left(" strategy", 0)];
 
-fn print_body_heading() {
-    print_line!("{:>9} {:>9} {:>9} {:>8} {:>7}  strategy", "bodies", "precision", "time", "gain", "tried");
-}
+/// Prints the outcomes of a solver.
+struct OutcomeTable(Vec<RowColumn>);
 
-/// Tunes the direct sum and stores the results. Returns whether there are any.
-fn tune_direct(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
-    let sizes = if arguments.n.is_empty() { DEFAULT_SIZES.to_vec() } else { arguments.n.clone() };
-    let precisions = body_precisions(arguments);
-    print_body_heading();
-    let tuning = tune_device(device, &sizes, &precisions, &mut print_outcome)?;
-    if tuning.entries().is_empty() {
-        return Ok(false);
+impl OutcomeTable {
+    /// Prints a note and the headings: those of the problem, and that of the time.
+    fn start(note: &str, problem: &[&'static str], time: &'static str) -> Self {
+        let headings = problem.iter().chain([&time]).map(|heading| RowColumn::right(heading, 9));
+        Self::start_columns(note, headings.chain(RESULT_COLUMNS).collect())
     }
-    tuning.save(device, &primitive_cases())?;
-    Ok(true)
-}
 
-/// Tunes the tree and stores the results. Returns whether there are any. Without f64, a device has
-/// no bodies.
-fn tune_tree_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
-    if !device.properties().has_f64 {
-        return Ok(false);
+    fn start_columns(note: &str, columns: Vec<RowColumn>) -> Self {
+        if !note.is_empty() {
+            print_line!("{note}");
+        }
+        print_line!("{}", format_headings(&columns));
+        Self(columns)
     }
-    let sizes =
-        if arguments.n.is_empty() { default_tree_sizes(device).to_vec() } else { arguments.n.clone() };
-    let theta = arguments.theta.unwrap_or(DEFAULT_TREE_THETA);
-    print_line!("tree: Plummer spheres, theta {theta}; at least as accurate as the default");
-    print_body_heading();
-    let tuning = tune_tree(device, &sizes, &body_precisions(arguments), theta, &mut print_tree_outcome)?;
-    tuning.save(device, &primitive_cases())?;
-    Ok(true)
-}
 
-fn print_tree_outcome(outcome: &TreeOutcome) {
-    let TreeOutcome { entry, tried, available, default_seconds } = outcome;
-    print_line!(
-        "{:>9} {:>9} {:>9} {:>8} {:>7}  {}",
-        entry.n,
-        entry.precision.as_str(),
-        format_seconds(entry.seconds),
-        format!("{:.2}x", default_seconds / entry.seconds),
-        format!("{tried}/{available}"),
-        entry.strategy.describe()
-    );
-}
-
-/// Returns the precisions to tune for fields, which have no mixed precision.
-fn field_precisions(arguments: &TuneArgs) -> Vec<Precision> {
-    arguments.precision.map_or_else(|| vec![Precision::Single, Precision::Double], |flag| vec![flag.0])
-}
-
-/// Tunes the heat solver and stores the results. Returns whether there are any.
-fn tune_heat_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
-    let sides = if arguments.n.is_empty() { default_sides(device).to_vec() } else { arguments.n.clone() };
-    let precisions = field_precisions(arguments);
-    print_line!("heat: sides of square plates, with uniform conductivity and with one value per node");
-    print_line!(
-        "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  strategy",
-        "side",
-        "precision",
-        "cond.",
-        "per step",
-        "gain",
-        "tried"
-    );
-    let tuning = tune_heat(device, &sides, &precisions, &mut print_heat_outcome)?;
-    if tuning.heat_entries().is_empty() {
-        return Ok(false);
+    fn print<P: TunedProblem>(&self, outcome: &TuneOutcome<P>) {
+        match outcome {
+            TuneOutcome::Best { entry, tried, available, default_seconds } => {
+                let mut cells = entry.problem.cells();
+                cells.extend([
+                    format_seconds(entry.seconds),
+                    format!("{:.2}x", default_seconds / entry.seconds),
+                    format!("{tried}/{available}"),
+                    format!(" {}", P::describe(&entry.strategy)),
+                ]);
+                print_line!("{}", format_cells(&self.0, cells));
+            }
+            TuneOutcome::TooLong { problem, seconds } => {
+                let (cells, seconds) = (format_cells(&self.0, problem.cells()), format_seconds(*seconds));
+                print_line!("{cells} skipped, with all larger sizes: one evaluation takes {seconds}");
+            }
+        }
     }
-    tuning.save(device, &primitive_cases())?;
-    Ok(true)
 }
 
-fn print_heat_outcome(outcome: &HeatOutcome) {
-    let HeatOutcome { entry, tried, available, default_seconds } = outcome;
-    print_line!(
-        "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  {}",
-        entry.side,
-        entry.precision.as_str(),
-        if entry.is_variable { "per node" } else { "uniform" },
-        format_seconds(entry.seconds),
-        format!("{:.2}x", default_seconds / entry.seconds),
-        format!("{tried}/{available}"),
-        entry.strategy.name()
-    );
-}
-
-/// Tunes the wave solver and stores the results. Returns whether there are any.
-fn tune_wave_solver(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
-    let sides = match arguments.n.is_empty() {
-        true => default_wave_sides(device, available_memory())?,
-        false => arguments.n.clone(),
+/// Tunes a solver and stores the results. Returns whether there are any. Without f64, a device has
+/// neither trees nor fluids. With another precision, fluids and primitives are left out.
+fn tune_solver(solver: TunedSolver, arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
+    let precision = arguments.precision.map(|flag| flag.0);
+    let precisions = |all: &[Precision]| precision.map_or_else(|| all.to_vec(), |precision| vec![precision]);
+    let for_bodies = precisions(&Precision::ALL);
+    let for_fields = precisions(&[Precision::Single, Precision::Double]);
+    let sizes = |default: &[usize]| {
+        if arguments.n.is_empty() { default.to_vec() } else { arguments.n.clone() }
     };
-    print_line!("waves: order 8 in cubes and squares, with uniform velocity and with one value per node");
-    print_line!(
-        "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  strategy",
-        "nodes",
-        "precision",
-        "velocity",
-        "per step",
-        "gain",
-        "tried"
-    );
-    let tuning = tune_wave(device, &sides, &field_precisions(arguments), &mut print_wave_outcome)?;
-    if tuning.wave_entries().is_empty() {
-        return Ok(false);
+    let has_f64 = device.properties().has_f64;
+    let tuning = match solver {
+        TunedSolver::Direct => {
+            let table = OutcomeTable::start("", &["bodies", "precision"], "time");
+            tune_direct(device, &sizes(&DEFAULT_SIZES), &for_bodies, &mut |outcome| table.print(outcome))?
+        }
+        TunedSolver::Tree if has_f64 => {
+            let theta = arguments.theta.unwrap_or(DEFAULT_TREE_THETA);
+            let note = format!("tree: Plummer spheres, theta {theta}; at least as accurate as the default");
+            let table = OutcomeTable::start(&note, &["bodies", "precision"], "time");
+            let sizes = sizes(default_tree_sizes(device));
+            tune_tree(device, &sizes, &for_bodies, theta, &mut |outcome| table.print(outcome))?
+        }
+        TunedSolver::Heat => {
+            let note = "heat: sides of square plates, with uniform conductivity and with one value per node";
+            let table = OutcomeTable::start(note, &["side", "precision", "cond."], "per step");
+            let sides = sizes(default_sides(device));
+            tune_heat(device, &sides, &for_fields, &mut |outcome| table.print(outcome))?
+        }
+        TunedSolver::Wave => {
+            let sides = match arguments.n.is_empty() {
+                true => default_wave_sides(device, available_memory())?,
+                false => arguments.n.clone(),
+            };
+            let note =
+                "waves: order 8 in cubes and squares, with uniform velocity and with one value per node";
+            let table = OutcomeTable::start(note, &["nodes", "precision", "velocity"], "per step");
+            tune_wave(device, &sides, &for_fields, &mut |outcome| table.print(outcome))?
+        }
+        TunedSolver::Lj if has_f64 && precision.is_none_or(|precision| precision == Precision::Mixed) => {
+            let table =
+                OutcomeTable::start("lj: Lennard-Jones melts, mixed precision", &["particles"], "per step");
+            tune_fluid(device, &sizes(default_fluid_sizes(device)), &mut |outcome| table.print(outcome))?
+        }
+        TunedSolver::Primitives if precision.is_none() => {
+            let columns = [
+                RowColumn::left("", 16),
+                RowColumn::right("elements", 10),
+                RowColumn::right("time", 9),
+                RowColumn::right("gain", 8),
+                RowColumn::right("tried", 5),
+                RowColumn::left(" strategy", 0),
+            ];
+            let note = "primitives: for bench and ladder; results are checked";
+            let table = OutcomeTable::start_columns(note, columns.to_vec());
+            tune_primitives(device, &primitive_cases(), &arguments.n, &mut |outcome| table.print(outcome))?
+        }
+        TunedSolver::Tree | TunedSolver::Lj | TunedSolver::Primitives => return Ok(false),
+    };
+    if !tuning.is_empty() {
+        tuning.save(device, &primitive_cases())?;
     }
-    tuning.save(device, &primitive_cases())?;
-    Ok(true)
-}
-
-fn print_wave_outcome(outcome: &WaveOutcome) {
-    let WaveOutcome { entry, tried, available, default_seconds } = outcome;
-    print_line!(
-        "{:>9} {:>9} {:>9} {:>9} {:>8} {:>7}  {}",
-        entry.grid_name(),
-        entry.precision.as_str(),
-        if entry.is_variable { "per node" } else { "uniform" },
-        format_seconds(entry.seconds),
-        format!("{:.2}x", default_seconds / entry.seconds),
-        format!("{tried}/{available}"),
-        entry.strategy.name()
-    );
+    Ok(!tuning.is_empty())
 }
 
 /// Refuses sizes and precisions that fluids on a device do not have.
@@ -228,37 +194,6 @@ fn check_tuned_fluids(arguments: &TuneArgs) -> Result<(), Failure> {
     super::bench::check_lj_flags(&arguments.n, arguments.precision)
 }
 
-/// Tunes fluids and stores the results. Returns whether there are any. Without f64, a device has no
-/// fluids.
-fn tune_fluids(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
-    let is_wanted = arguments.precision.is_none_or(|flag| flag.0 == Precision::Mixed);
-    if !device.properties().has_f64 || !is_wanted {
-        return Ok(false);
-    }
-    let sizes =
-        if arguments.n.is_empty() { default_fluid_sizes(device).to_vec() } else { arguments.n.clone() };
-    print_line!("lj: Lennard-Jones melts, mixed precision");
-    print_line!("{:>9} {:>9} {:>8} {:>7}  strategy", "particles", "per step", "gain", "tried");
-    let tuning = tune_fluid(device, &sizes, &mut print_fluid_outcome)?;
-    if tuning.fluid_entries().is_empty() {
-        return Ok(false);
-    }
-    tuning.save(device, &primitive_cases())?;
-    Ok(true)
-}
-
-fn print_fluid_outcome(outcome: &FluidOutcome) {
-    let FluidOutcome { entry, tried, available, default_seconds } = outcome;
-    print_line!(
-        "{:>9} {:>9} {:>8} {:>7}  {}",
-        entry.n,
-        format_seconds(entry.seconds),
-        format!("{:.2}x", default_seconds / entry.seconds),
-        format!("{tried}/{available}"),
-        entry.strategy.describe()
-    );
-}
-
 /// Refuses a precision and sizes that `bench primitives` refuses.
 fn check_tuned_primitives(arguments: &TuneArgs) -> Result<(), Failure> {
     if let Some(flag) = arguments.precision {
@@ -266,54 +201,6 @@ fn check_tuned_primitives(arguments: &TuneArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--precision {precision}: expected no precision for primitives")));
     }
     super::bench::check_primitive_sizes(&arguments.n)
-}
-
-/// Tunes the primitives and stores the results. Returns whether there are any. With a precision,
-/// only solvers are tuned.
-fn tune_all_primitives(arguments: &TuneArgs, device: &Device) -> Result<bool, Failure> {
-    if arguments.precision.is_some() {
-        return Ok(false);
-    }
-    print_line!("primitives: for bench and ladder; results are checked");
-    print_line!("{:<16} {:>10} {:>9} {:>8} {:>5}  strategy", "", "elements", "time", "gain", "tried");
-    let tuning = tune_primitives(device, &primitive_cases(), &arguments.n, &mut print_primitive_outcome)?;
-    tuning.save(device, &primitive_cases())?;
-    Ok(true)
-}
-
-fn print_primitive_outcome(outcome: &PrimitiveOutcome) {
-    let PrimitiveOutcome { entry, tried, available, default_seconds } = outcome;
-    print_line!(
-        "{:<16} {:>10} {:>9} {:>8} {:>5}  {}",
-        entry.primitive,
-        entry.n,
-        format_seconds(entry.seconds),
-        format!("{:.2}x", default_seconds / entry.seconds),
-        format!("{tried}/{available}"),
-        entry.strategy
-    );
-}
-
-fn print_outcome(outcome: &TuneOutcome) {
-    match outcome {
-        TuneOutcome::Best { entry, tried, available, default_seconds } => {
-            print_line!(
-                "{:>9} {:>9} {:>9} {:>8} {:>7}  {}",
-                entry.n,
-                entry.precision.as_str(),
-                format_seconds(entry.seconds),
-                format!("{:.2}x", default_seconds / entry.seconds),
-                format!("{tried}/{available}"),
-                entry.strategy.describe()
-            );
-        }
-        TuneOutcome::TooLong { n, precision, seconds } => {
-            let (precision, seconds) = (precision.as_str(), format_seconds(*seconds));
-            print_line!(
-                "{n:>9} {precision:>9} skipped, with all larger sizes: one evaluation takes {seconds}"
-            );
-        }
-    }
 }
 
 /// Loads the stored results for this device. Returns `None` if `no_tuned` is set, and prints a
@@ -333,43 +220,20 @@ pub fn load_tuning(device: &Device, no_tuned: bool) -> Option<Tuning> {
 /// Returns the device of a run, with the tuned strategies unless `no_tuned` is set.
 pub fn device_request(choice: DeviceChoice, no_tuned: bool) -> DeviceRequest {
     let tuned = Tuned {
-        direct: tuned_strategy,
-        tree: tuned_tree_strategy,
-        heat: tuned_heat_strategy,
-        wave: tuned_wave_strategy,
-        fluid: tuned_fluid_strategy,
+        direct: |device, n, precision| {
+            load_tuning(device, false)?.nearest_entry(n, precision).map(|entry| entry.strategy)
+        },
+        tree: |device, n, precision| {
+            load_tuning(device, false)?.nearest_tree_entry(n, precision).map(|entry| entry.strategy)
+        },
+        heat: |device, nodes, precision, is_variable| {
+            let tuning = load_tuning(device, false)?;
+            tuning.nearest_heat_entry(nodes, precision, is_variable).map(|entry| entry.strategy)
+        },
+        wave: |device, shape, is_variable| {
+            load_tuning(device, false)?.nearest_wave_entry(&shape, is_variable).map(|entry| entry.strategy)
+        },
+        fluid: |device, n| load_tuning(device, false)?.nearest_fluid_entry(n).map(|entry| entry.strategy),
     };
     DeviceRequest { choice, tuned: (!no_tuned).then_some(tuned) }
-}
-
-/// Returns the tuned strategy for the direct sum of `n` bodies, if there is one.
-fn tuned_strategy(device: &Device, n: usize, precision: Precision) -> Option<DirectDeviceStrategy> {
-    load_tuning(device, false)?.nearest_entry(n, precision).map(|entry| entry.strategy)
-}
-
-/// Returns the tuned strategy for the tree of `n` bodies, if there is one.
-fn tuned_tree_strategy(device: &Device, n: usize, precision: Precision) -> Option<TreeDeviceStrategy> {
-    load_tuning(device, false)?.nearest_tree_entry(n, precision).map(|entry| entry.strategy)
-}
-
-/// Returns the tuned strategy for heat on a grid with this number of nodes, if there is one.
-fn tuned_heat_strategy(
-    device: &Device,
-    nodes: usize,
-    precision: Precision,
-    is_variable: bool,
-) -> Option<HeatDeviceStrategy> {
-    let tuning = load_tuning(device, false)?;
-    tuning.nearest_heat_entry(nodes, precision, is_variable).map(|entry| entry.strategy)
-}
-
-/// Returns the tuned strategy for a fluid of `n` particles, if there is one.
-fn tuned_fluid_strategy(device: &Device, n: usize) -> Option<FluidStrategy> {
-    load_tuning(device, false)?.nearest_fluid_entry(n).map(|entry| entry.strategy)
-}
-
-/// Returns the tuned strategy for waves on a grid of this shape, if there is one.
-fn tuned_wave_strategy(device: &Device, shape: WaveShape, is_variable: bool) -> Option<WaveDeviceStrategy> {
-    let tuning = load_tuning(device, false)?;
-    tuning.nearest_wave_entry(&shape, is_variable).map(|entry| entry.strategy)
 }

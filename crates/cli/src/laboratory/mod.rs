@@ -15,7 +15,7 @@ pub use ladder::ladder;
 pub use occupancy::kernels_of_ladder;
 
 /// Returns the primitives of the laboratory, for `bench` and `tune`.
-pub fn primitive_cases() -> &'static [&'static dyn PrimitiveCase] {
+pub fn primitive_cases() -> &'static [&'static PrimitiveCase] {
     &LAB_CASES
 }
 

@@ -6,7 +6,7 @@ use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
 use serde_json::json;
 
-use super::{FLOPS_PER_CELL, Measurement, TreeFigures};
+use super::{FLOPS_PER_CELL, ForceMeasurement, TreeFigures};
 use crate::sample::{ReferenceForces, Shape};
 use crate::timing::time_on_host;
 use crate::{FLOPS_PER_PAIR, cpu_peak};
@@ -18,14 +18,14 @@ pub fn bench_direct(
     position: &Vec3s,
     mass: &[f64],
     repeats: usize,
-) -> Measurement {
+) -> ForceMeasurement {
     let n = mass.len();
     let problem = ForceProblem { position, mass, g: 1.0, eps: 0.01, with_potential: false };
     let strategy = direct::DirectCpuStrategy::new(precision, set);
     let forces = direct::forces(&problem, &strategy);
     let times = time_on_host(repeats, || drop(direct::forces(&problem, &strategy)));
     let rate = (n as f64).powi(2) / times.median();
-    Measurement {
+    ForceMeasurement {
         case: "direct",
         n,
         precision,
@@ -51,7 +51,7 @@ pub fn bench_tree(
     problem: &ForceProblem,
     shape: Shape,
     repeats: usize,
-) -> Measurement {
+) -> ForceMeasurement {
     let n = problem.mass.len();
     let strategy = tree::TreeCpuStrategy { acceptance, ..tree::TreeCpuStrategy::new(precision, set) };
     // As in a run, the relative criterion uses the accelerations of the previous step.
@@ -62,7 +62,7 @@ pub fn bench_tree(
     let mut report = evaluate();
     let times = time_on_host(repeats, || report = evaluate());
     let flop_count = FLOPS_PER_PAIR * report.body_terms as f64 + FLOPS_PER_CELL * report.cell_terms as f64;
-    Measurement {
+    ForceMeasurement {
         case: "tree",
         n,
         precision,

@@ -7,7 +7,8 @@ use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_model::Precision;
 use serde_json::{Value, json};
 
-use super::Measurement;
+use super::ForceMeasurement;
+use super::place::time_runs;
 use crate::sample::ReferenceForces;
 use crate::timing;
 use crate::workload::DeviceWorkload;
@@ -50,18 +51,16 @@ impl<'a> DirectBench<'a> {
         n: usize,
         strategy: &DirectDeviceStrategy,
         repeats: Option<usize>,
-    ) -> Result<Measurement, MeasureError> {
+    ) -> Result<ForceMeasurement, MeasureError> {
         let workload = DeviceWorkload::for_direct(self.device, n)?;
         let mut solver = workload.new_solver(*strategy)?;
-        let run_seconds = workload.time_once(&mut solver)?;
-        let repeats = repeats.unwrap_or_else(|| repeat_count(run_seconds));
-        let times = workload.time_repeats(&mut solver, repeats, run_seconds)?;
+        let times = time_runs(self.device, repeats, || workload.queue_forces(&mut solver))?;
         let reference =
             self.references.entry(n).or_insert_with(|| ReferenceForces::compute(&workload.problem()));
         let errors = reference.errors(&workload.accelerations()?);
         let rate = (n as f64).powi(2) / times.median();
         let (measured_peak, theoretical_peak) = peak_flops(self.device, &self.peaks, strategy.precision);
-        Ok(Measurement {
+        Ok(ForceMeasurement {
             case: "direct",
             n,
             precision: strategy.precision,

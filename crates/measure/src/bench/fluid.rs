@@ -3,15 +3,17 @@
 
 use std::time::Instant;
 
-use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
+use orrery_device::{Device, DeviceKind};
 use orrery_fluids::sample::{MELT_DT, melt, melt_settings};
 use orrery_fluids::settings::{FluidSettings, PairPrecision};
 use orrery_fluids::{DeviceFluid, FluidMeasures, FluidStrategy, HostFluid};
 use orrery_model::fluid::FluidParticles;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::direct::{device_json, repeat_count};
+use super::place::{BenchPlace, BenchRow, result_json};
 use crate::MeasureError;
+use crate::format::{format_number, format_seconds};
+use crate::text_table::RowColumn;
 use crate::timing::Times;
 use crate::tuning::Tuning;
 
@@ -20,8 +22,6 @@ pub const STEPS_PER_MEASURE: u64 = 100;
 /// Steps before the first timed one. After 300 steps the lattice has melted, and lists are built as
 /// often as later.
 const WARM_UP_STEPS: u64 = 300;
-/// Number of timed runs on the CPU, unless given.
-const REPEATS_ON_CPU: usize = 5;
 
 /// Host memory per particle, in bytes: the particles, their copy on the CPU or the columns for the
 /// device, and lists on the CPU.
@@ -138,135 +138,99 @@ pub fn production_strategy(device: &Device, tuning: Option<&Tuning>, n: usize) -
     tuned.map_or_else(default, |entry| entry.strategy)
 }
 
-/// Benchmark result for one number of particles.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FluidMeasurement {
-    /// Number of particles.
-    pub n: usize,
-    /// Arithmetic of the forces.
-    pub precision: PairPrecision,
-    /// Description of the strategy.
-    pub strategy: String,
-    /// Times of one step, with its share of the measurement of energies.
-    pub times: Times,
-    /// Time of one measurement of the energies.
-    pub measure_secs: f64,
-    /// Steps for which a build of the lists lasts, on average. `None` without builds and on
-    /// devices.
-    pub steps_per_build: Option<f64>,
-    /// Total energy per particle at the end.
-    pub energy: f64,
+/// Columns of the table.
+pub const COLUMNS: [RowColumn; 8] = [
+    RowColumn::right("particles", 9),
+    RowColumn::right("precision", 9),
+    RowColumn::right("per step", 8),
+    RowColumn::right("fastest", 8),
+    RowColumn::right("steps/s", 8),
+    RowColumn::right("Mpart-st/s", 10),
+    RowColumn::right("builds", 6),
+    RowColumn::right("energies", 8),
+];
+
+/// Returns the lines above the table.
+pub fn notes() -> Vec<String> {
+    vec![
+        "Lennard-Jones melt: density 0.8442, T 1.44, cutoff 2.5, dt 0.005, NVE".to_owned(),
+        format!("per step: with its share of builds and of energies every {STEPS_PER_MEASURE} steps"),
+        "builds: steps per build of the lists; energies: time of one measurement".to_owned(),
+    ]
 }
 
-impl FluidMeasurement {
-    /// Returns the particles moved by one step per second, at the median time.
-    pub fn particle_steps_per_s(&self) -> f64 {
-        self.n as f64 / self.times.median()
-    }
-
-    /// Returns the result as a JSON object.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "case": "lj", "n": self.n, "precision": precision_name(self.precision), "strategy": self.strategy,
-            "seconds": self.times.median(), "fastest": self.times.fastest(), "slowest": self.times.slowest(),
-            "repeats": self.times.count(), "rate": self.particle_steps_per_s(), "unit": "particle-steps/s",
-            "steps_per_s": 1.0 / self.times.median(), "steps_per_measure": STEPS_PER_MEASURE,
-            "measure_seconds": self.measure_secs, "steps_per_build": self.steps_per_build,
-            "energy_per_particle": self.energy,
-        })
-    }
-}
-
-/// Returns the name of a precision on the command line.
-pub fn precision_name(precision: PairPrecision) -> &'static str {
-    match precision {
+/// Measures about `n` particles, see [`melt`]. On a device the precision is mixed.
+pub fn measure(place: &BenchPlace, n: usize, precision: PairPrecision) -> Result<BenchRow, MeasureError> {
+    let particles = melt(n);
+    let n = particles.len();
+    let (mut melt, strategy) = match place.device() {
+        Some(device) => {
+            let strategy = production_strategy(device, place.tuning(), n);
+            (MovingMelt::on_device(device, &particles, &strategy)?, strategy.describe())
+        }
+        None => {
+            let settings = FluidSettings { precision, ..melt_settings() };
+            let strategy = format!("skin {:.3}", settings.skin);
+            (MovingMelt::on_host(particles, &settings), strategy)
+        }
+    };
+    melt.warm_up()?;
+    let (builds_before, steps_before) = (melt.rebuilds(), melt.steps);
+    let times = melt.time_steps(STEPS_PER_MEASURE, true, |run_seconds| place.repeat_count(run_seconds))?;
+    // Steps for which a build of the lists lasts, on average.
+    let builds = melt.rebuilds().zip(builds_before).map(|(after, before)| after - before);
+    let steps_per_build =
+        builds.filter(|&builds| builds > 0).map(|builds| (melt.steps - steps_before) as f64 / builds as f64);
+    let start = Instant::now();
+    let measures = melt.measure()?;
+    let measure_secs = start.elapsed().as_secs_f64();
+    let precision = match precision {
         PairPrecision::Mixed => "mixed",
         PairPrecision::Double => "double",
-    }
-}
-
-/// Benchmark of fluids on a device, or on all CPU cores.
-pub struct FluidBench<'a> {
-    device: Option<(&'a Device, ceiling::Ceilings)>,
-    tuning: Option<Tuning>,
-    repeats: Option<usize>,
-}
-
-impl<'a> FluidBench<'a> {
-    /// Measures the device's peak rates. `tuning` has results of the tuner for the device. Without
-    /// `repeats`, the number of timed runs on a device depends on the time of one.
-    pub fn new(
-        device: Option<&'a Device>,
-        tuning: Option<Tuning>,
-        repeats: Option<usize>,
-    ) -> Result<Self, DeviceError> {
-        let with_peaks = |device| ceiling::measure(device).map(|peaks| (device, peaks));
-        Ok(Self { device: device.map(with_peaks).transpose()?, tuning, repeats })
-    }
-
-    /// Returns the device's properties and peak rates as a JSON object.
-    pub fn device_json(&self) -> Option<Value> {
-        self.device.map(|(device, peaks)| device_json(device, &peaks))
-    }
-
-    /// Measures about `n` particles, see [`melt`]. On a device the precision is mixed.
-    pub fn measure(&self, n: usize, precision: PairPrecision) -> Result<FluidMeasurement, MeasureError> {
-        let particles = melt(n);
-        let n = particles.len();
-        let (mut melt, strategy) = match self.device {
-            Some((device, _)) => {
-                let strategy = production_strategy(device, self.tuning.as_ref(), n);
-                (MovingMelt::on_device(device, &particles, &strategy)?, strategy.describe())
-            }
-            None => {
-                let settings = FluidSettings { precision, ..melt_settings() };
-                let strategy = format!("skin {:.3}", settings.skin);
-                (MovingMelt::on_host(particles, &settings), strategy)
-            }
-        };
-        melt.warm_up()?;
-        let (builds_before, steps_before) = (melt.rebuilds(), melt.steps);
-        let repeats = |run_seconds: f64| {
-            let default = if self.device.is_some() { repeat_count(run_seconds) } else { REPEATS_ON_CPU };
-            self.repeats.unwrap_or(default)
-        };
-        let times = melt.time_steps(STEPS_PER_MEASURE, true, repeats)?;
-        let builds = melt.rebuilds().zip(builds_before).map(|(after, before)| after - before);
-        let start = Instant::now();
-        let measures = melt.measure()?;
-        Ok(FluidMeasurement {
-            n,
-            precision,
-            strategy,
-            times,
-            measure_secs: start.elapsed().as_secs_f64(),
-            steps_per_build: builds
-                .filter(|&builds| builds > 0)
-                .map(|builds| (melt.steps - steps_before) as f64 / builds as f64),
-            energy: (measures.kinetic + measures.potential) / n as f64,
-        })
-    }
+    };
+    let (rate, steps_per_s) = (n as f64 / times.median(), 1.0 / times.median());
+    let cells = vec![
+        n.to_string(),
+        precision.to_owned(),
+        format_seconds(times.median()),
+        format_seconds(times.fastest()),
+        format_number(steps_per_s),
+        format_number(rate / 1e6),
+        steps_per_build.map_or_else(|| "-".to_owned(), format_number),
+        format_seconds(measure_secs),
+    ];
+    let more = json!({
+        "case": "lj", "n": n, "precision": precision, "strategy": strategy, "steps_per_s": steps_per_s,
+        "steps_per_measure": STEPS_PER_MEASURE, "measure_seconds": measure_secs,
+        "steps_per_build": steps_per_build,
+        "energy_per_particle": (measures.kinetic + measures.potential) / n as f64,
+    });
+    let json = result_json(&times, Some(rate), "particle-steps/s", more);
+    Ok(BenchRow { cells, note: format!("          {strategy}"), json })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     /// The device has the bits of the CPU, so the energies are equal as well.
     #[test]
     fn cpu_and_device_measure_the_same_melt() {
         let Some(device) = crate::test_device() else { return };
-        let bench = |device| FluidBench::new(device, None, Some(1)).unwrap();
-        let measured = [None, Some(&device)].map(|device| bench(device).measure(256, PairPrecision::Mixed));
-        let [host, device] = measured.map(Result::unwrap);
-        assert_eq!((host.n, host.energy), (device.n, device.energy));
+        let [host, device] = [None, Some(&device)].map(|device| {
+            let place = BenchPlace::new(device, Some(1)).unwrap();
+            measure(&place, 256, PairPrecision::Mixed).unwrap().json
+        });
+        let energy = |result: &Value| result["energy_per_particle"].as_f64().unwrap();
+        assert_eq!((&host["n"], energy(&host)), (&device["n"], energy(&device)));
         // The lattice at kT = 1.44 has the energy −6.773 + 1.5 x 1.44 (1 − 1 / n), which is
         // conserved up to jumps of pairs at the cutoff.
         let start = -6.773_368 + 1.5 * 1.44 * (255.0 / 256.0);
-        assert!((host.energy - start).abs() < 0.05, "{} {start}", host.energy);
+        assert!((energy(&host) - start).abs() < 0.05, "{host} {start}");
         // A particle moves by half the skin within 0.1 units of time, which are 20 steps.
-        assert!(host.steps_per_build.is_some_and(|steps| steps > 2.0 && steps < 50.0), "{host:?}");
-        let rate = host.n as f64 / host.times.median();
-        assert_eq!(host.to_json()["rate"], rate);
+        assert!(host["steps_per_build"].as_f64().is_some_and(|steps| steps > 2.0 && steps < 50.0), "{host}");
+        assert_eq!(host["rate"], 256.0 / host["seconds"].as_f64().unwrap());
     }
 }

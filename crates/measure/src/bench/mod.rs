@@ -4,6 +4,7 @@ pub mod cpu;
 pub mod direct;
 pub mod fluid;
 pub mod heat;
+mod place;
 pub mod primitives;
 pub mod tree;
 pub mod wave;
@@ -12,7 +13,10 @@ use orrery_gravity::accuracy::ForceErrors;
 use orrery_model::Precision;
 use serde_json::{Value, json};
 
+pub use place::{BenchPlace, BenchRow};
+
 use crate::timing::Times;
+use place::result_json;
 
 /// Floating-point operations of a cell-body term with quadrupoles: 3 for the difference, 6 for ρ²,
 /// 1 for the reciprocal square root, 18 for M d and d M d, 15 for the weights, 12 for the sums.
@@ -20,7 +24,7 @@ pub const FLOPS_PER_CELL: f64 = 55.0;
 
 /// Benchmark result of one solver at one problem size.
 #[derive(Clone, Debug)]
-pub struct Measurement {
+pub struct ForceMeasurement {
     /// Name of the solver: `direct` or `tree`.
     pub case: &'static str,
     /// Number of bodies.
@@ -84,7 +88,7 @@ impl TreeFigures {
     }
 }
 
-impl Measurement {
+impl ForceMeasurement {
     /// Returns the theoretical peak, or the measured one if the theoretical is unknown.
     pub fn peak(&self) -> f64 {
         self.theoretical_peak.unwrap_or(self.measured_peak)
@@ -94,16 +98,15 @@ impl Measurement {
     pub fn to_json(&self) -> Value {
         let tree = self.tree.map(|tree| tree.to_json(self.n));
         let ForceErrors { median, p99, max, rms, .. } = self.errors;
-        json!({
+        let more = json!({
             "case": self.case, "n": self.n, "precision": self.precision.as_str(),
-            "strategy": self.strategy, "seconds": self.times.median(), "fastest": self.times.fastest(),
-            "slowest": self.times.slowest(), "repeats": self.times.count(), "rate": self.rate,
-            "unit": self.unit, "flops": self.flops, "peak_flops": self.theoretical_peak,
+            "strategy": self.strategy, "flops": self.flops, "peak_flops": self.theoretical_peak,
             "share_of_peak": self.theoretical_peak.map(|peak| self.flops / peak),
             "measured_peak_flops": self.measured_peak,
             "share_of_measured_peak": self.flops / self.measured_peak,
             "error": { "median": median, "p99": p99, "max": max, "rms": rms },
             "tree": tree,
-        })
+        });
+        result_json(&self.times, Some(self.rate), self.unit, more)
     }
 }

@@ -13,21 +13,17 @@ mod verify;
 use std::time::Instant;
 
 use orrery_device::testing::random_bits;
-use orrery_device::{Device, DeviceError, ceiling};
+use orrery_device::{Device, DeviceError};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::direct::{device_json, repeat_count};
+use super::place::{BenchPlace, result_json, time_runs};
 use crate::devices::cpu_name;
-use crate::timing::{self, Times};
-use crate::tuning::Tuning;
-pub use case::{CheckedTimes, PrimitiveCase, PrimitiveWork, is_gpu};
+use crate::timing::Times;
+pub use case::{CheckedTimes, MeasureCase, PrimitiveCase, PrimitiveWork};
 pub use production::{PRODUCTION_CASES, SCAN_F32, SCAN_U32, SORT_U32, SORT_U64, SUM_F32};
 pub use verify::first_difference;
-
-/// Number of timed runs on the CPU, unless given.
-const REPEATS_ON_CPU: usize = 5;
 
 /// Error of a measurement. Its message is one line.
 #[derive(Debug, Error)]
@@ -55,7 +51,7 @@ pub enum PrimitiveError {
 #[derive(Clone, Debug)]
 pub struct PrimitiveMeasurement {
     /// The primitive.
-    pub primitive: &'static dyn PrimitiveCase,
+    pub primitive: &'static PrimitiveCase,
     /// Name of the strategy, if it is not the default: a candidate, or the result of the tuner.
     pub strategy: Option<String>,
     /// Number of elements: numbers, bytes or pairs.
@@ -103,66 +99,31 @@ impl PrimitiveMeasurement {
             PrimitiveWork::BytesPerElement(_) => (self.bytes_per_s(), "bytes/s"),
             PrimitiveWork::Operations { unit, .. } => (self.operations_per_s(), unit),
         };
-        json!({
-            "case": name, "input": input, "strategy": self.strategy, "n": self.n, "seconds": self.times.median(),
-            "fastest": self.times.fastest(), "slowest": self.times.slowest(),
-            "repeats": self.times.count(), "rate": rate, "unit": unit,
+        let more = json!({
+            "case": name, "input": input, "strategy": self.strategy, "n": self.n,
             "share_of_copy": self.share_of_copy(),
-        })
+        });
+        result_json(&self.times, rate, unit, more)
     }
 }
 
-/// Benchmark of the primitives on a device, or on all CPU cores.
-pub struct PrimitivesBench<'a> {
-    device: Option<(&'a Device, ceiling::Ceilings)>,
-    repeats: Option<usize>,
-    tuning: Option<&'a Tuning>,
-}
-
-impl<'a> PrimitivesBench<'a> {
-    /// Measures the device's peak rates. Without `repeats`, the number of timed runs depends on the
-    /// time of one.
-    pub fn new(device: Option<&'a Device>, repeats: Option<usize>) -> Result<Self, DeviceError> {
-        let with_peaks = |device| ceiling::measure(device).map(|peaks| (device, peaks));
-        Ok(Self { device: device.map(with_peaks).transpose()?, repeats, tuning: None })
-    }
-
-    /// Uses the results of the tuner where there are any.
-    pub fn with_tuning(self, tuning: Option<&'a Tuning>) -> Self {
-        Self { tuning, ..self }
-    }
-
-    /// Returns the device. `None` for the CPU.
-    pub fn device(&self) -> Option<&'a Device> {
-        self.device.map(|(device, _)| device)
-    }
-
-    /// Returns the bytes per second of the device's copy, reads and writes both counted.
-    pub fn copy_bytes_per_s(&self) -> Option<f64> {
-        self.device.map(|(_, peaks)| peaks.copy_bytes_per_s)
-    }
-
-    /// Returns the device's properties and peak rates as a JSON object.
-    pub fn device_json(&self) -> Option<Value> {
-        self.device.map(|(device, peaks)| device_json(device, &peaks))
-    }
-
+impl BenchPlace<'_> {
     /// Measures one primitive on `n` elements, or a few less ([`PrimitiveCase::measured_size`]),
     /// and checks its result.
     pub fn measure_primitive(
         &self,
-        primitive: &'static dyn PrimitiveCase,
+        primitive: &'static PrimitiveCase,
         n: usize,
     ) -> Result<PrimitiveMeasurement, PrimitiveError> {
         let measured = primitive.measured_size(n);
-        let tuned = self.tuning.and_then(|tuning| tuning.tuned_candidate(primitive, measured));
+        let tuned = self.tuning().and_then(|tuning| tuning.tuned_candidate(primitive, measured));
         self.measure_strategy(primitive, n, tuned)
     }
 
     /// As [`Self::measure_primitive`], with every strategy of [`PrimitiveCase::candidate_names`].
     pub fn measure_candidates(
         &self,
-        primitive: &'static dyn PrimitiveCase,
+        primitive: &'static PrimitiveCase,
         n: usize,
     ) -> Result<Vec<PrimitiveMeasurement>, PrimitiveError> {
         let candidates = 0..primitive.candidate_names().len();
@@ -172,7 +133,7 @@ impl<'a> PrimitivesBench<'a> {
     /// Measures the default strategy or a candidate, which is given by its index.
     pub fn measure_strategy(
         &self,
-        primitive: &'static dyn PrimitiveCase,
+        primitive: &'static PrimitiveCase,
         n: usize,
         candidate: Option<usize>,
     ) -> Result<PrimitiveMeasurement, PrimitiveError> {
@@ -183,19 +144,32 @@ impl<'a> PrimitivesBench<'a> {
             return Ok(PrimitiveMeasurement { primitive, strategy, n, times, copy: self.copy_bytes_per_s() });
         };
         let (name, input) = primitive.name_and_input();
-        let device = self.device.map_or_else(cpu_name, |(device, _)| device.title());
+        let device = self.device().map_or_else(cpu_name, Device::title);
         Err(PrimitiveError::WrongResult { device, name, input, n, difference })
+    }
+
+    /// Measures a case with `on_host` or `on_device`, which return times and the result of a run.
+    /// `difference` compares the result with the reference implementation.
+    pub fn check<R>(
+        &self,
+        on_host: impl FnOnce() -> (Times, R),
+        on_device: impl FnOnce(&Device) -> Result<(Times, R), DeviceError>,
+        difference: impl FnOnce(&R) -> Option<String>,
+    ) -> Result<CheckedTimes, DeviceError> {
+        let (times, result) = match self.device() {
+            None => on_host(),
+            Some(device) => on_device(device)?,
+        };
+        Ok(CheckedTimes { times, difference: difference(&result) })
     }
 
     /// Measures work that does not change its input.
     pub fn time_on_device(
         &self,
         device: &Device,
-        mut queue_work: impl FnMut() -> Result<(), DeviceError>,
+        queue_work: impl FnMut() -> Result<(), DeviceError>,
     ) -> Result<Times, DeviceError> {
-        let run_seconds = timing::time_once(device, &mut queue_work)?;
-        let repeats = self.repeats.unwrap_or_else(|| repeat_count(run_seconds));
-        timing::time_on_device(device, repeats, run_seconds, queue_work)
+        time_runs(device, self.repeats, queue_work)
     }
 
     /// Measures work that overwrites its input. `restore` writes the input again before each run,
@@ -217,7 +191,7 @@ impl<'a> PrimitivesBench<'a> {
         let (start, end) = queue_run()?;
         end.wait()?;
         let run_seconds = end.seconds_since(&start)?;
-        let repeats = self.repeats.unwrap_or_else(|| repeat_count(run_seconds)).max(1);
+        let repeats = self.repeat_count(run_seconds).max(1);
         let events = (0..repeats).map(|_| queue_run()).collect::<Result<Vec<_>, _>>()?;
         queue.finish()?;
         let seconds = events.iter().map(|(start, end)| end.seconds_since(start));
@@ -234,7 +208,7 @@ impl<'a> PrimitivesBench<'a> {
             result = std::hint::black_box(work(input));
             start.elapsed().as_secs_f64()
         };
-        let repeats = self.repeats.unwrap_or(REPEATS_ON_CPU).max(1);
+        let repeats = self.repeat_count(0.0).max(1);
         (Times::from_seconds((0..repeats).map(&mut time_run).collect()), result)
     }
 }

@@ -11,8 +11,9 @@ use orrery_model::Precision;
 use serde_json::json;
 
 use super::cpu::describe_acceptance;
-use super::direct::{device_json, peak_flops, repeat_count};
-use super::{FLOPS_PER_CELL, Measurement, TreeFigures};
+use super::direct::{device_json, peak_flops};
+use super::place::time_runs;
+use super::{FLOPS_PER_CELL, ForceMeasurement, TreeFigures};
 use crate::sample::{ReferenceForces, Shape};
 use crate::tuning::Tuning;
 use crate::workload::DeviceWorkload;
@@ -93,15 +94,13 @@ impl<'a> TreeBench<'a> {
         workload: &TreeWorkload,
         strategy: &TreeDeviceStrategy,
         repeats: Option<usize>,
-    ) -> Result<Measurement, MeasureError> {
+    ) -> Result<ForceMeasurement, MeasureError> {
         let TreeWorkload { bodies, shape, theta, reference } = workload;
         let (n, order) = (bodies.body_count(), strategy.order);
         let mut tree = DeviceTree::new(self.device, n, strategy)?;
         let stages = time_stages(&mut tree, bodies)?;
         let mut solver = DeviceSolver::Tree(tree.into());
-        let run_seconds = bodies.time_once(&mut solver)?;
-        let repeats = repeats.unwrap_or_else(|| repeat_count(run_seconds));
-        let times = bodies.time_repeats(&mut solver, repeats, run_seconds)?;
+        let times = time_runs(self.device, repeats, || bodies.queue_forces(&mut solver))?;
         let DeviceSolver::Tree(tree) = solver else { unreachable!("created as a tree above") };
         let DeviceTreeReport { cells, groups, body_terms, cell_terms, most_terms } = tree.report()?;
         let (measured_peak, theoretical_peak) = peak_flops(self.device, &self.peaks, strategy.precision);
@@ -110,7 +109,7 @@ impl<'a> TreeBench<'a> {
         strategy_json["acceptance"] = json!(describe_acceptance(&Acceptance::Geometric { theta: *theta }));
         strategy_json["theta"] = json!(theta);
         strategy_json["bodies"] = json!(shape.name());
-        Ok(Measurement {
+        Ok(ForceMeasurement {
             case: "tree",
             n,
             precision: strategy.precision,

@@ -1,26 +1,25 @@
 //! Benchmark of the wave solver: nodes updated per second in a cube and on a square, with and
 //! without absorbing layers, compared with the bandwidth of a copy.
 
-use orrery_device::{Device, DeviceError, DeviceKind, ceiling};
+use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_fields::Scalar;
 use orrery_fields::wave::cpu::WaveCpuStrategy;
 use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use orrery_fields::wave::{HostWave, Medium, SpaceOrder, Velocity, WaveProblem, WaveState};
 use orrery_model::Precision;
 use orrery_model::wave::{AbsorbingLayer, SideCondition, Sides, WaveGrid};
-use orrery_simd::InstructionSet;
 use rayon::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::direct::{device_json, repeat_count};
 use super::heat::scattered;
-use crate::timing::{self, Times};
+use super::place::{BenchPlace, BenchRow, result_json, time_runs, time_runs_on_host};
+use crate::format::{format_number, format_percent, format_rate, format_seconds};
+use crate::text_table::RowColumn;
+use crate::timing::Times;
 use crate::tuning::Tuning;
 
 /// Steps that are timed together.
 const STEPS_PER_RUN: u64 = 10;
-/// Number of timed runs on the CPU, unless given.
-const REPEATS_ON_CPU: usize = 5;
 /// Nodes of the absorbing layers that are measured.
 pub const LAYER_NODES: [usize; 2] = [10, 20];
 /// Smallest number of nodes along a side: two of the thickest layers with 8 nodes between them.
@@ -115,48 +114,31 @@ pub fn bench_state<R: Scalar>(medium: &Medium<R>) -> WaveState<R> {
     WaveState::start(medium, field(2), field(3))
 }
 
-/// Benchmark result of one problem.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaveMeasurement {
-    /// The problem.
-    pub workload: WaveWorkload,
-    /// Name of the strategy.
-    pub strategy: String,
-    /// Times of one step.
-    pub times: Times,
-    /// Bytes per second of a copy, reads and writes both counted.
-    pub copy: Option<f64>,
-}
+/// Columns of the table.
+pub const COLUMNS: [RowColumn; 9] = [
+    RowColumn::right("nodes", 7),
+    RowColumn::right("precision", 9),
+    RowColumn::left("velocity", 8),
+    RowColumn::right("layers", 6),
+    RowColumn::right("per step", 8),
+    RowColumn::right("fastest", 8),
+    RowColumn::right("Mpt/s", 7),
+    RowColumn::right("GB/s", 7),
+    RowColumn::right("of copy", 7),
+];
 
-impl WaveMeasurement {
-    /// Returns the updated nodes per second at the median time.
-    pub fn points_per_s(&self) -> f64 {
-        self.workload.grid().len() as f64 / self.times.median()
-    }
-
-    /// Returns the bytes per second that a step must move, see [`WaveWorkload::bytes_per_point`].
-    pub fn bytes_per_s(&self) -> f64 {
-        self.points_per_s() * self.workload.bytes_per_point()
-    }
-
-    /// Returns the rate relative to a copy of the bytes that a step must move.
-    pub fn share_of_copy(&self) -> Option<f64> {
-        Some(self.bytes_per_s() / self.copy?)
-    }
-
-    /// Returns the result as a JSON object.
-    pub fn to_json(&self) -> Value {
-        let WaveWorkload { dimensions, side, precision, is_variable, layer_nodes } = self.workload;
-        json!({
-            "case": "wave", "dimensions": dimensions, "n": side, "precision": precision.as_str(),
-            "order": ORDER.number(), "velocity": if is_variable { "per node" } else { "uniform" },
-            "layer_nodes": layer_nodes, "strategy": self.strategy,
-            "seconds": self.times.median(), "fastest": self.times.fastest(), "slowest": self.times.slowest(),
-            "repeats": self.times.count(), "rate": self.points_per_s(), "unit": "points/s",
-            "bytes_per_point": self.workload.bytes_per_point(), "bytes_per_s": self.bytes_per_s(),
-            "share_of_copy": self.share_of_copy(),
-        })
-    }
+/// Returns the lines above the table.
+pub fn notes(place: &BenchPlace) -> Vec<String> {
+    let mut notes = vec![
+        "order 8, without sources and receivers".to_owned(),
+        "layers: nodes of absorbing layers on all sides; - stands for free sides".to_owned(),
+    ];
+    notes.extend(
+        place.copy_bytes_per_s().map(|copy| {
+            format!("of copy: GB/s relative to {}, the rate of a copy", format_rate(copy, "B/s"))
+        }),
+    );
+    notes
 }
 
 /// Order of the benchmark.
@@ -188,64 +170,58 @@ pub fn fits_memory(n: usize, device_bytes: Option<u64>, host_bytes: Option<u64>)
     })
 }
 
-/// Benchmark of the wave solver on a device, or on all CPU cores.
-pub struct WaveBench<'a> {
-    device: Option<(&'a Device, ceiling::Ceilings)>,
-    set: InstructionSet,
-    tuning: Option<Tuning>,
-    repeats: Option<usize>,
+/// Measures a problem with order 8 and the strategy that runs use.
+pub fn measure(place: &BenchPlace, workload: WaveWorkload) -> Result<BenchRow, DeviceError> {
+    match workload.precision {
+        Precision::Double => measure_in::<f64>(place, workload),
+        _ => measure_in::<f32>(place, workload),
+    }
 }
 
-impl<'a> WaveBench<'a> {
-    /// Measures the device's peak rates. Without a device, the CPU uses the instruction set `set`.
-    /// `tuning` has results of the tuner for the device. Without `repeats`, the number of timed
-    /// runs on a device depends on the time of one.
-    pub fn new(
-        device: Option<&'a Device>,
-        set: InstructionSet,
-        tuning: Option<Tuning>,
-        repeats: Option<usize>,
-    ) -> Result<Self, DeviceError> {
-        let with_peaks = |device| ceiling::measure(device).map(|peaks| (device, peaks));
-        Ok(Self { device: device.map(with_peaks).transpose()?, set, tuning, repeats })
-    }
-
-    /// Returns the bytes per second of the device's copy, reads and writes both counted.
-    pub fn copy_bytes_per_s(&self) -> Option<f64> {
-        self.device.map(|(_, peaks)| peaks.copy_bytes_per_s)
-    }
-
-    /// Returns the device's properties and peak rates as a JSON object.
-    pub fn device_json(&self) -> Option<Value> {
-        self.device.map(|(device, peaks)| device_json(device, &peaks))
-    }
-
-    /// Measures a problem with order 8 and the strategy that runs use.
-    pub fn measure(&self, workload: WaveWorkload) -> Result<WaveMeasurement, DeviceError> {
-        match workload.precision {
-            Precision::Double => self.measure_in::<f64>(workload),
-            _ => self.measure_in::<f32>(workload),
+fn measure_in<R: Scalar>(place: &BenchPlace, workload: WaveWorkload) -> Result<BenchRow, DeviceError> {
+    let medium = workload.medium::<R>(ORDER);
+    let state = bench_state(&medium);
+    let (strategy, times) = match place.device() {
+        Some(device) => {
+            let shape = WaveShape::of_medium(&medium);
+            let strategy = production_strategy(device, place.tuning(), shape, workload.is_variable);
+            let mut wave = DeviceWave::new(device, medium, &state, strategy)?;
+            (strategy.name(), time_steps(&mut wave, place.repeats)?)
         }
-    }
+        None => {
+            let instruction_set = place.instruction_set();
+            let strategy = WaveCpuStrategy { instruction_set, ..WaveCpuStrategy::resolve() };
+            let wave = HostWave::new(medium, &state, strategy);
+            (strategy.name(), time_steps_on_host(wave, place.repeats))
+        }
+    };
+    Ok(row(place, workload, &strategy, &times))
+}
 
-    fn measure_in<R: Scalar>(&self, workload: WaveWorkload) -> Result<WaveMeasurement, DeviceError> {
-        let medium = workload.medium::<R>(ORDER);
-        let state = bench_state(&medium);
-        let (strategy, times) = match self.device {
-            Some((device, _)) => {
-                let shape = WaveShape::of_medium(&medium);
-                let strategy = production_strategy(device, self.tuning.as_ref(), shape, workload.is_variable);
-                let mut wave = DeviceWave::new(device, medium, &state, strategy)?;
-                (strategy.name(), time_steps(&mut wave, self.repeats)?)
-            }
-            None => {
-                let strategy = WaveCpuStrategy { instruction_set: self.set, ..WaveCpuStrategy::resolve() };
-                let wave = HostWave::new(medium, &state, strategy);
-                (strategy.name(), time_steps_on_host(wave, self.repeats))
-            }
-        };
-        Ok(WaveMeasurement { workload, strategy, times, copy: self.copy_bytes_per_s() })
-    }
+fn row(place: &BenchPlace, workload: WaveWorkload, strategy: &str, times: &Times) -> BenchRow {
+    let WaveWorkload { dimensions, side, precision, is_variable, layer_nodes } = workload;
+    let rate = workload.grid().len() as f64 / times.median();
+    let bytes_per_s = rate * workload.bytes_per_point();
+    let share_of_copy = place.copy_bytes_per_s().map(|copy| bytes_per_s / copy);
+    let velocity = if is_variable { "per node" } else { "uniform" };
+    let cells = vec![
+        workload.grid_name(),
+        precision.as_str().to_owned(),
+        velocity.to_owned(),
+        if layer_nodes == 0 { "-".to_owned() } else { layer_nodes.to_string() },
+        format_seconds(times.median()),
+        format_seconds(times.fastest()),
+        format_number(rate / 1e6),
+        format_number(bytes_per_s / 1e9),
+        format_percent(share_of_copy),
+    ];
+    let more = json!({
+        "case": "wave", "dimensions": dimensions, "n": side, "precision": precision.as_str(),
+        "order": ORDER.number(), "velocity": velocity, "layer_nodes": layer_nodes, "strategy": strategy,
+        "bytes_per_point": workload.bytes_per_point(), "bytes_per_s": bytes_per_s,
+        "share_of_copy": share_of_copy,
+    });
+    BenchRow { cells, note: String::new(), json: result_json(times, Some(rate), "points/s", more) }
 }
 
 /// Returns the strategy that runs use: the tuned one, or the default.
@@ -262,15 +238,11 @@ pub fn production_strategy(
 
 /// Measures the time of one step on all CPU cores.
 pub fn time_steps_on_host<R: Scalar>(mut wave: HostWave<R>, repeats: Option<usize>) -> Times {
-    timing::time_on_host(repeats.unwrap_or(REPEATS_ON_CPU), || wave.advance(STEPS_PER_RUN))
-        .divided_by(STEPS_PER_RUN as f64)
+    time_runs_on_host(repeats, || wave.advance(STEPS_PER_RUN)).divided_by(STEPS_PER_RUN as f64)
 }
 
 /// Measures the time of one step with the strategy of `wave`.
 pub fn time_steps<R: Scalar>(wave: &mut DeviceWave<R>, repeats: Option<usize>) -> Result<Times, DeviceError> {
     let device = wave.device().clone();
-    let run_seconds = timing::time_once(&device, || wave.advance(STEPS_PER_RUN))?;
-    let repeats = repeats.unwrap_or_else(|| repeat_count(run_seconds));
-    let times = timing::time_on_device(&device, repeats, run_seconds, || wave.advance(STEPS_PER_RUN))?;
-    Ok(times.divided_by(STEPS_PER_RUN as f64))
+    Ok(time_runs(&device, repeats, || wave.advance(STEPS_PER_RUN))?.divided_by(STEPS_PER_RUN as f64))
 }

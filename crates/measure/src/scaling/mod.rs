@@ -30,15 +30,15 @@ use orrery_device::Device;
 use serde::Serialize;
 
 use crate::MeasureError;
-use model::Link;
+use model::MessageLink;
 pub use probe::{LinkTimes, PingPong};
 pub use report::{efficiency_plot, link_lines, physics_lines, plot, to_json};
-pub use study::{Measured, ScalingStudy};
+pub use study::{RankMeasurement, ScalingStudy};
 
 /// Physics whose steps are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Physics {
+pub enum MeasuredPhysics {
     /// Acoustic waves in a cube, order 8, f32, uniform velocity.
     Wave,
     /// Heat on a square, f32, uniform conductivity.
@@ -50,7 +50,7 @@ pub enum Physics {
     LennardJones,
 }
 
-impl Physics {
+impl MeasuredPhysics {
     /// All physics, in the order of reports.
     pub const ALL: [Self; 4] = [Self::Wave, Self::Heat, Self::Gravity, Self::LennardJones];
 
@@ -115,7 +115,7 @@ pub struct ScalingSettings {
 
 /// One rank of a measurement.
 #[derive(Clone, Copy)]
-pub struct Rank<'a> {
+pub struct MeasuredRank<'a> {
     /// Connection to all ranks.
     pub transport: &'a Transport,
     /// Device of this rank, `None` for the CPU. All ranks have one or none has.
@@ -135,7 +135,7 @@ pub struct Processors {
 
 impl Processors {
     /// Finds the processors of all ranks, which must call it.
-    pub fn find(rank: &Rank<'_>) -> Result<Self, MeasureError> {
+    pub fn find(rank: &MeasuredRank<'_>) -> Result<Self, MeasureError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let capacity = if rank.device.is_some() { 1 } else { (cores / rank.settings.threads).max(1) };
         let names = rank.transport.all_gather(processor_name(rank.device).as_bytes())?;
@@ -177,7 +177,7 @@ pub fn rank_counts(size: usize) -> Vec<usize> {
 /// Link of an InfiniBand NDR port: 400 Gbit/s per direction, and 5 µs from GPU to GPU. Published
 /// latencies between nodes are 1 to 5 µs. DGX H100 and H200 have one port per GPU. NVLink between
 /// the GPUs of a node is faster: 450 GB/s per direction.
-pub const DEFAULT_LINK: Link = Link { latency_secs: 5e-6, bytes_per_s: 50e9 };
+pub const DEFAULT_LINK: MessageLink = MessageLink { latency_secs: 5e-6, bytes_per_s: 50e9 };
 
 /// Numbers of ranks of a prediction.
 pub const PREDICTED_RANKS: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 10_000];
@@ -185,17 +185,17 @@ pub const PREDICTED_RANKS: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 20
 /// Measures a physics of size `n`: nodes along a side of a field, or particles. All ranks must call
 /// it. Rank 0 returns the results. `progress` gets a description of each measurement.
 pub fn measure(
-    rank: &Rank<'_>,
+    rank: &MeasuredRank<'_>,
     processors: &Processors,
-    physics: Physics,
+    physics: MeasuredPhysics,
     n: usize,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<ScalingStudy>, MeasureError> {
-    study::Measurement::new(*rank, processors, physics, n, progress).run()
+    study::ScalingMeasurement::new(*rank, processors, physics, n, progress).run()
 }
 
 /// Measures messages between ranks 0 and 1: short ones, and of `bytes` bytes. All ranks must call
 /// it. Returns nothing for one rank.
-pub fn measure_ping_pong(rank: &Rank<'_>, bytes: usize) -> Result<Vec<PingPong>, MeasureError> {
+pub fn measure_ping_pong(rank: &MeasuredRank<'_>, bytes: usize) -> Result<Vec<PingPong>, MeasureError> {
     probe::ping_pong(rank.transport, bytes)
 }

@@ -18,14 +18,14 @@ use serde::Serialize;
 
 /// A straight line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Line {
+pub struct StraightLine {
     /// Value at 0.
     pub fixed: f64,
     /// Slope.
     pub per_unit: f64,
 }
 
-impl Line {
+impl StraightLine {
     /// Fits the line with the smallest sum of squared relative deviations. Both numbers are at
     /// least 0. Points are (x, y) with positive y. One point gives a line through the origin.
     pub fn fit(points: &[(f64, f64)]) -> Self {
@@ -33,7 +33,7 @@ impl Line {
     }
 
     /// Fits the line with the smallest sum of ((y - line) / s)^2 to points (x, y, s). Otherwise
-    /// like [`Line::fit`], but y may be negative.
+    /// like [`StraightLine::fit`], but y may be negative.
     pub fn fit_relative_to(points: &[(f64, f64, f64)]) -> Self {
         let sum = |term: fn(f64, f64) -> f64| {
             points.iter().map(|&(x, y, scale)| term(x, y) / (scale * scale)).sum::<f64>()
@@ -68,17 +68,17 @@ impl Line {
 
 /// A connection between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Link {
+pub struct MessageLink {
     /// Seconds of an empty message.
     pub latency_secs: f64,
     /// Bytes per second of a long message.
     pub bytes_per_s: f64,
 }
 
-impl Link {
+impl MessageLink {
     /// Returns the link with these times of messages: (bytes, seconds).
     pub fn fit(points: &[(f64, f64)]) -> Self {
-        let Line { fixed, per_unit } = Line::fit(points);
+        let StraightLine { fixed, per_unit } = StraightLine::fit(points);
         Self { latency_secs: fixed, bytes_per_s: 1.0 / per_unit }
     }
 
@@ -89,7 +89,7 @@ impl Link {
 
     /// Returns the largest relative deviation from measured times.
     pub fn largest_deviation(&self, points: &[(f64, f64)]) -> f64 {
-        Line { fixed: self.latency_secs, per_unit: 1.0 / self.bytes_per_s }.largest_deviation(points)
+        StraightLine { fixed: self.latency_secs, per_unit: 1.0 / self.bytes_per_s }.largest_deviation(points)
     }
 }
 
@@ -143,7 +143,7 @@ impl Messages {
 
     /// Returns the seconds of communication per step. `staging` is the connection between a device
     /// and the memory of its host, if messages pass through that memory.
-    pub fn secs(&self, amount: f64, ranks: usize, link: &Link, staging: Option<&Link>) -> f64 {
+    pub fn secs(&self, amount: f64, ranks: usize, link: &MessageLink, staging: Option<&MessageLink>) -> f64 {
         if ranks < 2 {
             return 0.0;
         }
@@ -177,9 +177,9 @@ impl Messages {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StepModel {
     /// Seconds of the divided work, over the work of a rank.
-    pub divided: Line,
+    pub divided: StraightLine,
     /// Seconds of the work that every rank repeats, over the slices or particles of all ranks.
-    pub replicated: Line,
+    pub replicated: StraightLine,
     /// Whether the divided work is n log2 n instead of n.
     pub is_n_log_n: bool,
     /// Messages of a step.
@@ -187,7 +187,7 @@ pub struct StepModel {
     /// Whether communication and computation take place at the same time.
     pub overlaps: bool,
     /// Connection between a device and the memory of its host, if messages pass through it.
-    pub staging: Option<Link>,
+    pub staging: Option<MessageLink>,
 }
 
 impl StepModel {
@@ -202,7 +202,7 @@ impl StepModel {
     }
 
     /// Returns the seconds of communication per step.
-    pub fn communication_secs(&self, amount: f64, ranks: usize, link: &Link) -> f64 {
+    pub fn communication_secs(&self, amount: f64, ranks: usize, link: &MessageLink) -> f64 {
         self.messages.secs(amount, ranks, link, self.staging.as_ref())
     }
 
@@ -211,21 +211,21 @@ impl StepModel {
         if self.overlaps { computation.max(communication) } else { computation + communication }
     }
 
-    fn step_secs(&self, amount: f64, ranks: usize, link: &Link) -> f64 {
+    fn step_secs(&self, amount: f64, ranks: usize, link: &MessageLink) -> f64 {
         let communication = self.communication_secs(amount, ranks, link);
         self.combined_secs(self.computation_secs(amount, ranks), communication)
     }
 
     /// Returns the prediction for `amount` slices or particles in all, or `None` if so many ranks
     /// cannot divide them. The efficiency is relative to one rank with the same problem.
-    pub fn predict_strong(&self, amount: f64, ranks: usize, link: &Link) -> Option<Prediction> {
+    pub fn predict_strong(&self, amount: f64, ranks: usize, link: &MessageLink) -> Option<Prediction> {
         let one = self.step_secs(amount, 1, link);
         self.predict(amount, ranks, link, |step| one / (ranks as f64 * step))
     }
 
     /// Returns the prediction for `amount` slices or particles per rank. The efficiency is relative
     /// to one rank with `amount`: the speed in slices or particles per second and rank.
-    pub fn predict_weak(&self, amount: f64, ranks: usize, link: &Link) -> Option<Prediction> {
+    pub fn predict_weak(&self, amount: f64, ranks: usize, link: &MessageLink) -> Option<Prediction> {
         let one = self.step_secs(amount, 1, link);
         self.predict(amount * ranks as f64, ranks, link, |step| one / step)
     }
@@ -234,7 +234,7 @@ impl StepModel {
         &self,
         amount: f64,
         ranks: usize,
-        link: &Link,
+        link: &MessageLink,
         efficiency: impl Fn(f64) -> f64,
     ) -> Option<Prediction> {
         self.messages.can_divide(amount, ranks).then(|| {
@@ -251,7 +251,7 @@ impl StepModel {
 
     /// Returns the fewest ranks, at most `most`, for which the communication of a fixed problem
     /// takes at least as long as its computation.
-    pub fn crossover_ranks(&self, amount: f64, most: usize, link: &Link) -> Option<usize> {
+    pub fn crossover_ranks(&self, amount: f64, most: usize, link: &MessageLink) -> Option<usize> {
         let most = (2..=most).take_while(|&ranks| self.messages.can_divide(amount, ranks)).last()?;
         (2..=most).find(|&ranks| {
             self.communication_secs(amount, ranks, link) >= self.computation_secs(amount, ranks)
@@ -260,7 +260,7 @@ impl StepModel {
 
     /// Returns the thickness of slabs for which communication takes as long as computation, or
     /// `None` if computation takes longer for any thickness, or if there are no slabs.
-    pub fn crossover_slices(&self, link: &Link) -> Option<f64> {
+    pub fn crossover_slices(&self, link: &MessageLink) -> Option<f64> {
         let Messages::Borders { .. } = self.messages else { return None };
         // A rank between two others. The borders do not depend on the number of slices.
         let communication = self.communication_secs(0.0, 3, link);

@@ -17,12 +17,12 @@ fn noisy(points: &[(f64, f64)], relative: f64) -> Vec<(f64, f64)> {
 fn lines_and_links_are_recovered_from_their_points() {
     let sizes = [8.0, 4096.0, 65_536.0, 1e6];
     let times: Vec<(f64, f64)> = sizes.iter().map(|&bytes| (bytes, 2e-6 + bytes / 4e9)).collect();
-    let link = Link::fit(&times);
+    let link = MessageLink::fit(&times);
     assert_near(link.latency_secs, 2e-6);
     assert_near(link.bytes_per_s, 4e9);
     assert!(link.largest_deviation(&times) < 1e-9);
     // Errors of 5% change neither by much more, although the times differ by a factor of 100.
-    let link = Link::fit(&noisy(&times, 0.05));
+    let link = MessageLink::fit(&noisy(&times, 0.05));
     assert!((link.latency_secs / 2e-6 - 1.0).abs() < 0.1, "{link:?}");
     assert!((link.bytes_per_s / 4e9 - 1.0).abs() < 0.1, "{link:?}");
     let deviation = link.largest_deviation(&noisy(&times, 0.05));
@@ -33,22 +33,22 @@ fn lines_and_links_are_recovered_from_their_points() {
 fn lines_have_no_negative_times() {
     // A convex curve, whose line would start below 0.
     let convex = [(1.0, 1.0), (2.0, 4.0), (4.0, 16.0)];
-    let line = Line::fit(&convex);
+    let line = StraightLine::fit(&convex);
     assert_eq!(line.fixed, 0.0);
     assert!(line.per_unit > 0.0);
-    let falling = Line::fit(&[(1.0, 2.0), (2.0, 1.0)]);
+    let falling = StraightLine::fit(&[(1.0, 2.0), (2.0, 1.0)]);
     assert_eq!(falling.per_unit, 0.0);
     assert!(falling.fixed > 1.0 && falling.fixed < 2.0, "{falling:?}");
     // Two sizes that are the same and one size do not define a slope and a value at 0.
     for points in [&[(4.0, 8.0)][..], &[(4.0, 8.0), (4.0, 8.0)]] {
-        assert_eq!(Line::fit(points), Line { fixed: 0.0, per_unit: 2.0 });
+        assert_eq!(StraightLine::fit(points), StraightLine { fixed: 0.0, per_unit: 2.0 });
     }
-    assert_eq!(Line::fit(&[]), Line::default());
+    assert_eq!(StraightLine::fit(&[]), StraightLine::default());
 }
 
 #[test]
 fn the_largest_deviation_of_a_time_that_is_no_number_is_none() {
-    let line = Line { fixed: 0.0, per_unit: 1.0 };
+    let line = StraightLine { fixed: 0.0, per_unit: 1.0 };
     assert_near(line.largest_deviation(&[(1.0, 2.0), (1.0, 0.8)]), 0.5);
     assert!(line.largest_deviation(&[(1.0, f64::NAN), (1.0, 1.0)]).is_nan());
 }
@@ -69,12 +69,12 @@ fn the_serial_fraction_of_amdahl_is_recovered() {
 }
 
 /// 0.1 ms and 1 ms per slice, borders of 1 MB, a link of 10 µs and 10 GB/s.
-fn slabs(overlaps: bool) -> (StepModel, Link) {
+fn slabs(overlaps: bool) -> (StepModel, MessageLink) {
     let messages = Messages::Borders { bytes: 1e6, steps: 1.0, min_slices: 9.0 };
-    let divided = Line { fixed: 1e-4, per_unit: 1e-3 };
-    let replicated = Line::default();
+    let divided = StraightLine { fixed: 1e-4, per_unit: 1e-3 };
+    let replicated = StraightLine::default();
     let model = StepModel { divided, replicated, is_n_log_n: false, messages, overlaps, staging: None };
-    (model, Link { latency_secs: 1e-5, bytes_per_s: 1e10 })
+    (model, MessageLink { latency_secs: 1e-5, bytes_per_s: 1e10 })
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn borders_of_slabs_have_one_or_two_neighbours() {
     }
     assert_near(model.predict_strong(256.0, 4, &link).unwrap().step_secs, 1e-4 + 0.064 + 2.1e-4);
     // Copies between device and host on both ends, with 20 µs each.
-    let staging = Some(Link { latency_secs: 2e-5, bytes_per_s: f64::INFINITY });
+    let staging = Some(MessageLink { latency_secs: 2e-5, bytes_per_s: f64::INFINITY });
     let staged = StepModel { staging, ..model };
     assert_near(staged.communication_secs(256.0, 2, &link), 1.5e-4);
     // An exchange for every 8 steps.
@@ -100,7 +100,7 @@ fn overlapping_communication_counts_only_where_it_takes_longer() {
     let (model, link) = slabs(true);
     let thick = model.predict_strong(256.0, 4, &link).unwrap();
     assert_eq!(thick.step_secs, thick.computation_secs);
-    let slow = Link { bytes_per_s: 1e7, ..link };
+    let slow = MessageLink { bytes_per_s: 1e7, ..link };
     let step = model.predict_strong(256.0, 4, &slow).unwrap();
     assert_eq!(step.step_secs, step.communication_secs);
     assert!(step.efficiency < 0.5 * thick.efficiency);
@@ -109,14 +109,14 @@ fn overlapping_communication_counts_only_where_it_takes_longer() {
 #[test]
 fn an_all_gather_has_a_message_per_other_rank() {
     let model = StepModel {
-        divided: Line { fixed: 0.0, per_unit: 1e-8 },
-        replicated: Line { fixed: 1e-3, per_unit: 1e-8 },
+        divided: StraightLine { fixed: 0.0, per_unit: 1e-8 },
+        replicated: StraightLine { fixed: 1e-3, per_unit: 1e-8 },
         is_n_log_n: true,
         messages: Messages::AllGather { bytes: 24.0 },
         overlaps: false,
         staging: None,
     };
-    let link = Link { latency_secs: 1e-5, bytes_per_s: 1e9 };
+    let link = MessageLink { latency_secs: 1e-5, bytes_per_s: 1e9 };
     let n = (1 << 20) as f64;
     // Walk 1e-8 n 20 / 4, build 1e-3 + 1e-8 n.
     assert_near(model.computation_secs(n, 4), 1e-8 * n * 5.0 + 1e-3 + 1e-8 * n);
@@ -143,11 +143,11 @@ fn communication_equals_computation_at_the_crossover() {
     let slices = model.crossover_slices(&link).unwrap();
     assert_near(model.divided.at(slices), model.communication_secs(256.0, 3, &link));
     assert!(model.crossover_ranks(256.0, 10_000, &link).is_none(), "slabs have 9 slices at least");
-    let slow = Link { bytes_per_s: 1e8, ..link };
+    let slow = MessageLink { bytes_per_s: 1e8, ..link };
     // 20 ms and 10 µs are the time of 19.91 slices.
     assert_eq!(model.crossover_ranks(256.0, 10_000, &slow), Some(13));
     assert_eq!(model.crossover_ranks(256.0, 12, &slow), None);
-    let fast = Link { latency_secs: 0.0, bytes_per_s: 1e12 };
+    let fast = MessageLink { latency_secs: 0.0, bytes_per_s: 1e12 };
     assert_eq!(model.crossover_slices(&fast), None);
 }
 

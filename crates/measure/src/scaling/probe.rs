@@ -8,7 +8,7 @@ use orrery_fields::time_border_exchange;
 use orrery_gravity::bodies::time_force_exchange;
 use serde::Serialize;
 
-use super::model::{Line, Link, Messages};
+use super::model::{MessageLink, Messages, StraightLine};
 use crate::MeasureError;
 
 /// Seconds of a series of messages.
@@ -31,10 +31,10 @@ pub struct LinkTimes {
     /// the exchange.
     pub times: Vec<(f64, f64)>,
     /// Latency and bandwidth that fit these times.
-    pub link: Link,
+    pub link: MessageLink,
     /// Seconds of communication and of the work at the borders of parts, over the sent bytes, from
     /// steps of a fluid on ranks that compute together.
-    pub of_steps: Option<Line>,
+    pub of_steps: Option<StraightLine>,
 }
 
 /// Time of a message between two ranks.
@@ -64,7 +64,7 @@ pub(super) fn exchange_times(
         })?;
         times.push((Messages::neighbours(ranks) * 4.0 * values as f64, secs));
     }
-    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, of_steps: None })
+    Ok(LinkTimes { ranks, paths, link: MessageLink::fit(&times), times, of_steps: None })
 }
 
 /// Measures exchanges of the forces on up to `bodies` bodies, on a device if there is one. All
@@ -85,12 +85,12 @@ pub(super) fn force_exchange_times(
         })?;
         times.push((messages.sent_bytes(bodies as f64, ranks), secs));
     }
-    Ok(LinkTimes { ranks, paths, link: Link::fit(&times), times, of_steps: None })
+    Ok(LinkTimes { ranks, paths, link: MessageLink::fit(&times), times, of_steps: None })
 }
 
 /// Measures copies of up to `bytes` bytes between a device and page-locked memory of the host: the
 /// mean of both directions.
-pub(super) fn staging_link(device: &Device, bytes: f64) -> Result<Link, MeasureError> {
+pub(super) fn staging_link(device: &Device, bytes: f64) -> Result<MessageLink, MeasureError> {
     let longest = (bytes / 4.0).ceil().max(64.0) as usize;
     let mut times = Vec::new();
     for values in [16, longest / 8, longest] {
@@ -108,7 +108,7 @@ pub(super) fn staging_link(device: &Device, bytes: f64) -> Result<Link, MeasureE
         })?;
         times.push((4.0 * values as f64, secs));
     }
-    Ok(Link::fit(&times))
+    Ok(MessageLink::fit(&times))
 }
 
 /// Returns the smallest mean time of several series. `time` returns the mean time of a number of

@@ -4,8 +4,8 @@ use orrery_draw::plot::{Axis, Plot, Series, Style};
 use orrery_model::analysis::max_or_nan;
 use serde_json::{Value, json};
 
-use super::model::{Link, Messages, Prediction};
-use super::{LinkTimes, Measured, PREDICTED_RANKS, Physics, ScalingStudy};
+use super::model::{MessageLink, Messages, Prediction};
+use super::{LinkTimes, MeasuredPhysics, PREDICTED_RANKS, RankMeasurement, ScalingStudy};
 use crate::format::{
     format_number, format_percent, format_rate, format_seconds, format_thousands, wrap_text,
 };
@@ -16,7 +16,7 @@ const MAX_DEVIATION: f64 = 0.15;
 /// Most ranks for which a crossover is searched.
 const MOST_RANKS: usize = 10_000;
 
-impl Physics {
+impl MeasuredPhysics {
     /// Describes the problem of size `n`.
     fn describe(self, n: usize) -> String {
         match self {
@@ -66,7 +66,7 @@ pub fn link_lines(links: &[LinkTimes]) -> Vec<String> {
 }
 
 /// Formats the measured times of a physics, their model, and the prediction with a link.
-pub fn physics_lines(study: &ScalingStudy, link: &Link) -> Vec<String> {
+pub fn physics_lines(study: &ScalingStudy, link: &MessageLink) -> Vec<String> {
     let ScalingStudy { physics, n, .. } = study;
     let mut lines = wrap_text(&physics.describe(*n), WIDTH);
     lines.push(String::new());
@@ -123,14 +123,14 @@ fn one_rank_lines(study: &ScalingStudy) -> Vec<String> {
 
 /// Formats a table of measured steps. `efficiency` is relative to one rank.
 fn step_lines<'a>(
-    steps: impl Iterator<Item = &'a Measured>,
-    efficiency: impl Fn(&Measured) -> f64,
+    steps: impl Iterator<Item = &'a RankMeasurement>,
+    efficiency: impl Fn(&RankMeasurement) -> f64,
 ) -> Vec<String> {
     let heading = format!(
         "{:>7} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6} {:>6}",
         "ranks", "slots", "per rank", "compute", "communic.", "model", "measured", "dev.", "effic."
     );
-    let row = |step: &Measured| {
+    let row = |step: &RankMeasurement| {
         let times = [step.computation_secs, step.communication_secs, step.model_secs, step.measured_secs];
         let [computation, communication, model, measured] = times.map(format_time);
         format!(
@@ -222,7 +222,7 @@ pub(super) fn largest_deviation(study: &ScalingStudy) -> f64 {
 }
 
 /// Returns the predictions of strong and weak scaling for many ranks.
-pub(super) fn predictions(study: &ScalingStudy, link: &Link) -> Vec<(usize, [Option<Prediction>; 2])> {
+pub(super) fn predictions(study: &ScalingStudy, link: &MessageLink) -> Vec<(usize, [Option<Prediction>; 2])> {
     let (model, n) = (&study.model, study.n as f64);
     let both = |ranks| [model.predict_strong(n, ranks, link), model.predict_weak(n, ranks, link)];
     PREDICTED_RANKS.into_iter().map(|ranks| (ranks, both(ranks))).collect()
@@ -232,7 +232,7 @@ fn processors(study: &ScalingStudy) -> &'static str {
     if study.is_on_device { "GPUs" } else { "ranks" }
 }
 
-fn prediction_lines(study: &ScalingStudy, link: &Link) -> Vec<String> {
+fn prediction_lines(study: &ScalingStudy, link: &MessageLink) -> Vec<String> {
     let (elements, n) = (study.physics.elements(), format_thousands(study.n));
     let ranks = processors(study);
     let mut lines = wrap_text(&assumptions(study, link), WIDTH);
@@ -263,7 +263,7 @@ fn prediction_lines(study: &ScalingStudy, link: &Link) -> Vec<String> {
     lines
 }
 
-fn assumptions(study: &ScalingStudy, link: &Link) -> String {
+fn assumptions(study: &ScalingStudy, link: &MessageLink) -> String {
     let staging = study.model.staging.map_or(String::new(), |staging| {
         format!(
             ", copies between device and host at {} and {}, as MPI without CUDA support needs them",
@@ -284,7 +284,7 @@ fn assumptions(study: &ScalingStudy, link: &Link) -> String {
     )
 }
 
-fn crossover_text(study: &ScalingStudy, link: &Link) -> String {
+fn crossover_text(study: &ScalingStudy, link: &MessageLink) -> String {
     let model = &study.model;
     let ranks = model.crossover_ranks(study.n as f64, MOST_RANKS, link);
     let of_ranks = match ranks {
@@ -305,7 +305,7 @@ fn crossover_text(study: &ScalingStudy, link: &Link) -> String {
 /// course for slabs.
 pub fn plot(study: &ScalingStudy, title: &str) -> Plot {
     let ranks = study.by_size().next().map_or(1, |step| step.ranks);
-    let points = |value: fn(&Measured) -> f64| -> Vec<(f64, f64)> {
+    let points = |value: fn(&RankMeasurement) -> f64| -> Vec<(f64, f64)> {
         study.by_size().map(|step| (step.per_rank as f64, 1e3 * value(step))).collect()
     };
     let marks = Series {
@@ -333,7 +333,7 @@ pub fn plot(study: &ScalingStudy, title: &str) -> Plot {
 }
 
 /// Draws the predicted efficiency of all physics over the number of ranks.
-pub fn efficiency_plot(studies: &[ScalingStudy], link: &Link, title: &str) -> Plot {
+pub fn efficiency_plot(studies: &[ScalingStudy], link: &MessageLink, title: &str) -> Plot {
     let series = |study: &ScalingStudy, kind: usize| {
         let points = predictions(study, link).into_iter().map(|(ranks, both)| {
             let efficiency = both[kind].map_or(f64::NAN, |prediction| prediction.efficiency);
@@ -355,7 +355,7 @@ pub fn efficiency_plot(studies: &[ScalingStudy], link: &Link, title: &str) -> Pl
 }
 
 /// Returns the results of a physics as a JSON object.
-pub fn to_json(study: &ScalingStudy, link: &Link) -> Value {
+pub fn to_json(study: &ScalingStudy, link: &MessageLink) -> Value {
     let mut value = serde_json::to_value(study).expect("plain data always serialises");
     let predictions = predictions(study, link)
         .into_iter()

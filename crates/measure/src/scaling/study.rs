@@ -4,11 +4,11 @@ use orrery_cluster::RankTimes;
 use orrery_model::analysis::max_or_nan;
 use serde::Serialize;
 
-use super::model::{Line, Link, Messages, StepModel, fit_serial_fraction};
+use super::model::{MessageLink, Messages, StepModel, StraightLine, fit_serial_fraction};
 use super::probe::{LinkTimes, exchange_times, force_exchange_times, staging_link};
-use super::systems::Problem;
-use super::timing::{PartTimes, Together};
-use super::{Physics, Processors, Rank, rank_counts};
+use super::systems::ScalingProblem;
+use super::timing::{StepPartTimes, Together};
+use super::{MeasuredPhysics, MeasuredRank, Processors, rank_counts};
 use crate::MeasureError;
 
 /// Parts of the size of one rank for which steps are measured.
@@ -16,7 +16,7 @@ const DIVISORS: [usize; 5] = [16, 8, 4, 2, 1];
 
 /// Steps of some ranks that compute one problem together, and their model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Measured {
+pub struct RankMeasurement {
     /// Number of ranks.
     pub ranks: usize,
     /// Number of ranks that compute at the same time.
@@ -37,7 +37,7 @@ pub struct Measured {
     pub imbalance: f64,
 }
 
-impl Measured {
+impl RankMeasurement {
     /// Returns the deviation of the model relative to the measured time.
     pub fn deviation(&self) -> f64 {
         self.model_secs / self.measured_secs - 1.0
@@ -48,7 +48,7 @@ impl Measured {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScalingStudy {
     /// The physics.
-    pub physics: Physics,
+    pub physics: MeasuredPhysics,
     /// Size: nodes along a side of a field, or particles.
     pub n: usize,
     /// Whether ranks compute on devices.
@@ -62,7 +62,7 @@ pub struct ScalingStudy {
     /// Times of messages for 2, 4, ... ranks.
     pub links: Vec<LinkTimes>,
     /// All measured steps, by ranks and then by size.
-    pub steps: Vec<Measured>,
+    pub steps: Vec<RankMeasurement>,
     /// Serial fraction of Amdahl's law, fitted to the measured times of the problem of size `n`.
     /// `None` for one rank.
     pub serial_fraction: Option<f64>,
@@ -72,17 +72,17 @@ pub struct ScalingStudy {
 
 impl ScalingStudy {
     /// Returns the steps of the problem of size `n`.
-    pub fn strong(&self) -> impl Iterator<Item = &Measured> {
+    pub fn strong(&self) -> impl Iterator<Item = &RankMeasurement> {
         self.steps.iter().filter(|step| step.per_rank == self.n / step.ranks)
     }
 
     /// Returns the steps with the size `n` per rank.
-    pub fn weak(&self) -> impl Iterator<Item = &Measured> {
+    pub fn weak(&self) -> impl Iterator<Item = &RankMeasurement> {
         self.steps.iter().filter(|step| step.per_rank == self.n)
     }
 
     /// Returns the steps of the largest number of ranks, by size.
-    pub fn by_size(&self) -> impl Iterator<Item = &Measured> {
+    pub fn by_size(&self) -> impl Iterator<Item = &RankMeasurement> {
         let most = self.steps.iter().map(|step| step.ranks).max();
         self.steps.iter().filter(move |step| Some(step.ranks) == most)
     }
@@ -93,11 +93,11 @@ impl ScalingStudy {
     pub(super) fn fit_communication(&mut self, first: usize) {
         let Self { n, model, links, steps, .. } = self;
         let Some((steps, link)) = steps.get_mut(first..).zip(links.last_mut()) else { return };
-        let sent = |step: &Measured| {
+        let sent = |step: &RankMeasurement| {
             let amount = (step.ranks * step.per_rank) as f64;
             model.messages.sent_bytes(amount, step.ranks)
         };
-        let is_predicted = |step: &Measured| [*n / step.ranks, *n].contains(&step.per_rank);
+        let is_predicted = |step: &RankMeasurement| [*n / step.ranks, *n].contains(&step.per_rank);
         let points: Vec<_> = steps
             .iter()
             .filter(|step| !is_predicted(step) && step.measured_secs > 0.0)
@@ -106,7 +106,7 @@ impl ScalingStudy {
         if points.len() < 2 {
             return;
         }
-        let fitted = Line::fit_relative_to(&points);
+        let fitted = StraightLine::fit_relative_to(&points);
         link.of_steps = Some(fitted);
         for step in steps {
             step.communication_secs = fitted.at(sent(step));
@@ -121,21 +121,21 @@ impl ScalingStudy {
 }
 
 /// A measurement on one rank. All ranks execute the same sequence.
-pub(super) struct Measurement<'a> {
-    pub(super) rank: Rank<'a>,
+pub(super) struct ScalingMeasurement<'a> {
+    pub(super) rank: MeasuredRank<'a>,
     processors: &'a Processors,
-    pub(super) physics: Physics,
+    pub(super) physics: MeasuredPhysics,
     n: usize,
     pub(super) progress: &'a mut dyn FnMut(&str),
     /// Bytes of memory per rank, equal on all ranks.
     memory: u64,
 }
 
-impl<'a> Measurement<'a> {
+impl<'a> ScalingMeasurement<'a> {
     pub fn new(
-        rank: Rank<'a>,
+        rank: MeasuredRank<'a>,
         processors: &'a Processors,
-        physics: Physics,
+        physics: MeasuredPhysics,
         n: usize,
         progress: &'a mut dyn FnMut(&str),
     ) -> Self {
@@ -165,14 +165,14 @@ impl<'a> Measurement<'a> {
             self.measure_ranks(ranks, ranks == transport.size(), &mut study)?;
         }
         let one = study.one_rank_secs();
-        let relative = |step: &Measured| (step.slots as f64, step.measured_secs / one);
+        let relative = |step: &RankMeasurement| (step.slots as f64, step.measured_secs / one);
         let points: Vec<(f64, f64)> = study.strong().filter(|step| step.slots > 1).map(relative).collect();
         study.serial_fraction = (!points.is_empty()).then(|| fit_serial_fraction(&points));
         Ok((transport.rank() == 0).then_some(study))
     }
 
-    pub(super) fn problem(&self, amount: usize) -> Problem {
-        Problem { physics: self.physics, side: self.n, amount }
+    pub(super) fn problem(&self, amount: usize) -> ScalingProblem {
+        ScalingProblem { physics: self.physics, side: self.n, amount }
     }
 
     /// Returns the sizes of the part of a rank, ascending.
@@ -189,10 +189,10 @@ impl<'a> Measurement<'a> {
     fn measure_one_rank(&mut self, counts: &[usize]) -> Result<(StepModel, Vec<(f64, f64)>), MeasureError> {
         let (mut times, mut walks, mut steps_per_exchange) = (Vec::new(), Vec::new(), 1);
         for size in self.sizes(counts) {
-            let PartTimes { secs, steps_per_exchange: steps } = self.time_parts(1, size)?;
+            let StepPartTimes { secs, steps_per_exchange: steps } = self.time_parts(1, size)?;
             times.push((size as f64, secs));
             steps_per_exchange = steps;
-            if self.physics == Physics::Gravity {
+            if self.physics == MeasuredPhysics::Gravity {
                 walks.push(self.time_walk(size)?);
             }
         }
@@ -207,15 +207,15 @@ impl<'a> Measurement<'a> {
         };
         transport.barrier()?;
         let mut model = StepModel {
-            divided: Line::default(),
-            replicated: Line::default(),
-            is_n_log_n: self.physics == Physics::Gravity,
+            divided: StraightLine::default(),
+            replicated: StraightLine::default(),
+            is_n_log_n: self.physics == MeasuredPhysics::Gravity,
             messages,
             overlaps: is_field && self.rank.device.is_some(),
             staging,
         };
         if walks.is_empty() {
-            model.divided = Line::fit(&times);
+            model.divided = StraightLine::fit(&times);
         } else {
             // Noise can make the walk alone slower than the fastest step. The fit needs times above
             // 0.
@@ -223,8 +223,8 @@ impl<'a> Measurement<'a> {
             let walks = walks.map(|(&(size, secs), &walk)| (size, walk.min(0.99 * secs), secs));
             let divided: Vec<_> = walks.clone().map(|(size, walk, _)| (model.work(size), walk)).collect();
             let replicated: Vec<_> = walks.map(|(size, walk, secs)| (size, secs - walk)).collect();
-            model.divided = Line::fit(&divided);
-            model.replicated = Line::fit(&replicated);
+            model.divided = StraightLine::fit(&divided);
+            model.replicated = StraightLine::fit(&replicated);
         }
         Ok((model, times))
     }
@@ -239,7 +239,7 @@ impl<'a> Measurement<'a> {
     ) -> Result<(), MeasureError> {
         let counts = rank_counts(self.rank.transport.size());
         // The communication of a fluid is fitted to all sizes.
-        let needs_all = is_all || (self.physics == Physics::LennardJones && ranks > 1);
+        let needs_all = is_all || (self.physics == MeasuredPhysics::LennardJones && ranks > 1);
         let mut sizes = if needs_all { self.sizes(&counts) } else { vec![self.n / ranks, self.n] };
         sizes.retain(|size| *size * ranks >= self.physics.min_size());
         sizes.dedup();
@@ -267,7 +267,7 @@ impl<'a> Measurement<'a> {
                 _ => messages.secs(amount, ranks, &link, None),
             });
             let (shares, imbalance) = shares_of(&together.times);
-            study.steps.push(Measured {
+            study.steps.push(RankMeasurement {
                 ranks,
                 slots: self.processors.slots(ranks),
                 per_rank,
@@ -279,17 +279,17 @@ impl<'a> Measurement<'a> {
                 imbalance,
             });
         }
-        if self.physics == Physics::LennardJones && ranks > 1 {
+        if self.physics == MeasuredPhysics::LennardJones && ranks > 1 {
             study.fit_communication(first);
         }
         Ok(())
     }
 
     /// Measures the messages of `ranks` ranks, of the length of those of a step.
-    fn measure_link(&mut self, ranks: usize, study: &mut ScalingStudy) -> Result<Link, MeasureError> {
+    fn measure_link(&mut self, ranks: usize, study: &mut ScalingStudy) -> Result<MessageLink, MeasureError> {
         (self.progress)(&format!("{}: messages of {ranks} ranks", self.physics.name()));
         let messages = &study.model.messages;
-        let Rank { transport, device, .. } = self.rank;
+        let MeasuredRank { transport, device, .. } = self.rank;
         let times = transport.first_ranks(ranks).map(|group| match messages {
             Messages::Borders { bytes, .. } => exchange_times(&group, device, *bytes),
             Messages::AllGather { .. } => force_exchange_times(&group, device, messages, self.n),

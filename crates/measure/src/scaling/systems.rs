@@ -18,7 +18,7 @@ use orrery_model::wave::{SideCondition, Sides, WaveGrid};
 use orrery_model::{Particles, Precision};
 use orrery_simd::InstructionSet;
 
-use super::Physics;
+use super::MeasuredPhysics;
 use super::model::Messages;
 use crate::MeasureError;
 use crate::bench::fluid::{BYTES_PER_PARTICLE, production_strategy};
@@ -39,8 +39,8 @@ const THETA: f64 = 0.6;
 
 /// A problem of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Problem {
-    pub physics: Physics,
+pub(super) struct ScalingProblem {
+    pub physics: MeasuredPhysics,
     /// Nodes along the other sides of a field. Not used for particles.
     pub side: usize,
     /// Planes, rows, bodies or particles.
@@ -57,7 +57,7 @@ pub(super) struct Pace {
 }
 
 /// A problem that takes steps.
-pub(super) trait System {
+pub(super) trait ScalingSystem {
     /// Takes `steps` steps and waits for them.
     fn advance(&mut self, steps: u64) -> Result<(), MeasureError>;
 
@@ -67,15 +67,15 @@ pub(super) trait System {
     }
 }
 
-impl Problem {
+impl ScalingProblem {
     pub fn pace(&self) -> Pace {
         match self.physics {
-            Physics::Wave => Pace { warm_up: 4, unit: 8 },
-            Physics::Heat => Pace { warm_up: 16, unit: 16 },
+            MeasuredPhysics::Wave => Pace { warm_up: 4, unit: 8 },
+            MeasuredPhysics::Heat => Pace { warm_up: 16, unit: 16 },
             // The borders of the parts follow the measured times of the first steps.
-            Physics::Gravity => Pace { warm_up: 4, unit: 2 },
+            MeasuredPhysics::Gravity => Pace { warm_up: 4, unit: 2 },
             // The lattice melts. Lists are built every 10 to 20 steps.
-            Physics::LennardJones => Pace { warm_up: 60, unit: 40 },
+            MeasuredPhysics::LennardJones => Pace { warm_up: 60, unit: 40 },
         }
     }
 
@@ -85,11 +85,11 @@ impl Problem {
         let part = amount.div_ceil(ranks as u64);
         let side = self.side as u64;
         match self.physics {
-            Physics::Wave => part * side * side * BYTES_PER_NODE,
-            Physics::Heat => part * side * BYTES_PER_NODE,
-            Physics::Gravity => amount * BYTES_PER_BODY,
+            MeasuredPhysics::Wave => part * side * side * BYTES_PER_NODE,
+            MeasuredPhysics::Heat => part * side * BYTES_PER_NODE,
+            MeasuredPhysics::Gravity => amount * BYTES_PER_BODY,
             // Rank 0 has all particles at the start.
-            Physics::LennardJones => amount * BYTES_PER_PARTICLE,
+            MeasuredPhysics::LennardJones => amount * BYTES_PER_PARTICLE,
         }
     }
 
@@ -97,17 +97,17 @@ impl Problem {
     pub fn messages(&self, steps_per_exchange: u64, is_on_device: bool) -> Messages {
         let steps = steps_per_exchange as f64;
         match self.physics {
-            Physics::Wave => Messages::Borders {
+            MeasuredPhysics::Wave => Messages::Borders {
                 bytes: (4 * WAVE_RADIUS * self.side * self.side) as f64,
                 steps: 1.0,
                 min_slices: MIN_PLANES as f64,
             },
-            Physics::Heat => {
+            MeasuredPhysics::Heat => {
                 Messages::Borders { bytes: 4.0 * steps * self.side as f64, steps, min_slices: 2.0 * steps }
             }
             // The CPU always sends potentials too.
-            Physics::Gravity => Messages::AllGather { bytes: if is_on_device { 24.0 } else { 32.0 } },
-            Physics::LennardJones => {
+            MeasuredPhysics::Gravity => Messages::AllGather { bytes: if is_on_device { 24.0 } else { 32.0 } },
+            MeasuredPhysics::LennardJones => {
                 Messages::Ghosts { bytes: 12.0, density: MELT_DENSITY, radius: melt_settings().list_radius() }
             }
         }
@@ -119,13 +119,13 @@ impl Problem {
         &self,
         team: &Team,
         device: Option<&Device>,
-        body: impl FnOnce(&mut dyn System) -> Result<T, MeasureError>,
+        body: impl FnOnce(&mut dyn ScalingSystem) -> Result<T, MeasureError>,
     ) -> Result<Option<T>, MeasureError> {
         match self.physics {
-            Physics::Wave => self.run_wave(team, self.amount, device, body),
-            Physics::Heat => self.run_heat(team, self.amount, device, body),
-            Physics::Gravity => self.run_gravity(team, device, body),
-            Physics::LennardJones => self.run_fluid(team, self.amount, device, body),
+            MeasuredPhysics::Wave => self.run_wave(team, self.amount, device, body),
+            MeasuredPhysics::Heat => self.run_heat(team, self.amount, device, body),
+            MeasuredPhysics::Gravity => self.run_gravity(team, device, body),
+            MeasuredPhysics::LennardJones => self.run_fluid(team, self.amount, device, body),
         }
     }
 
@@ -136,19 +136,19 @@ impl Problem {
         &self,
         (rank, ranks): (usize, usize),
         device: Option<&Device>,
-        body: impl FnOnce(&mut dyn System) -> Result<T, MeasureError>,
+        body: impl FnOnce(&mut dyn ScalingSystem) -> Result<T, MeasureError>,
     ) -> Result<T, MeasureError> {
         let (team, amount) = (Team::alone(), self.amount / ranks);
         let result = match self.physics {
-            Physics::Wave => self.run_wave(&team, amount, device, body),
-            Physics::Heat => self.run_heat(&team, amount, device, body),
-            Physics::Gravity => {
+            MeasuredPhysics::Wave => self.run_wave(&team, amount, device, body),
+            MeasuredPhysics::Heat => self.run_heat(&team, amount, device, body),
+            MeasuredPhysics::Gravity => {
                 let (particles, settings, setup) = self.plummer(device);
                 let part = (rank, ranks);
                 let bodies = Bodies::new_part(particles, &settings, setup.as_ref(), part)?;
                 return body(&mut GravitySystem { bodies });
             }
-            Physics::LennardJones => self.run_fluid(&team, amount, device, body),
+            MeasuredPhysics::LennardJones => self.run_fluid(&team, amount, device, body),
         };
         result.map(|result| result.expect("a rank alone leads"))
     }
@@ -166,7 +166,7 @@ impl Problem {
         team: &Team,
         planes: usize,
         device: Option<&Device>,
-        body: impl FnOnce(&mut dyn System) -> Result<T, MeasureError>,
+        body: impl FnOnce(&mut dyn ScalingSystem) -> Result<T, MeasureError>,
     ) -> Result<Option<T>, MeasureError> {
         let (whole, problem) = (self.wave_problem(self.amount)?, self.wave_problem(planes)?);
         let setup = device.map(|device| WaveDeviceSetup::new(device, &whole));
@@ -191,7 +191,7 @@ impl Problem {
         team: &Team,
         rows: usize,
         device: Option<&Device>,
-        body: impl FnOnce(&mut dyn System) -> Result<T, MeasureError>,
+        body: impl FnOnce(&mut dyn ScalingSystem) -> Result<T, MeasureError>,
     ) -> Result<Option<T>, MeasureError> {
         let (whole, problem) = (self.heat_problem(self.amount)?, self.heat_problem(rows)?);
         let setup = device.map(|device| HeatDeviceSetup::new(device, &whole));
@@ -216,7 +216,7 @@ impl Problem {
         &self,
         team: &Team,
         device: Option<&Device>,
-        body: impl FnOnce(&mut dyn System) -> Result<T, MeasureError>,
+        body: impl FnOnce(&mut dyn ScalingSystem) -> Result<T, MeasureError>,
     ) -> Result<Option<T>, MeasureError> {
         if !team.is_leader() {
             bodies::follow(team, device)?;
@@ -232,7 +232,7 @@ impl Problem {
         team: &Team,
         count: usize,
         device: Option<&Device>,
-        body: impl FnOnce(&mut dyn System) -> Result<T, MeasureError>,
+        body: impl FnOnce(&mut dyn ScalingSystem) -> Result<T, MeasureError>,
     ) -> Result<Option<T>, MeasureError> {
         if !team.is_leader() {
             orrery_fluids::follow(team, device)?;
@@ -291,7 +291,7 @@ struct WaveSystem {
     dt: f64,
 }
 
-impl System for WaveSystem {
+impl ScalingSystem for WaveSystem {
     fn advance(&mut self, steps: u64) -> Result<(), MeasureError> {
         self.field.advance(self.dt, steps)?;
         Ok(self.field.wait()?)
@@ -303,7 +303,7 @@ struct HeatSystem {
     dt: f64,
 }
 
-impl System for HeatSystem {
+impl ScalingSystem for HeatSystem {
     fn advance(&mut self, steps: u64) -> Result<(), MeasureError> {
         self.field.advance(self.dt, steps)?;
         Ok(self.field.wait()?)
@@ -318,7 +318,7 @@ struct GravitySystem {
     bodies: Bodies,
 }
 
-impl System for GravitySystem {
+impl ScalingSystem for GravitySystem {
     fn advance(&mut self, steps: u64) -> Result<(), MeasureError> {
         for _ in 0..steps {
             leapfrog_step(&mut self.bodies, GRAVITY_DT)?;
@@ -332,7 +332,7 @@ struct FluidSystem {
     steps: u64,
 }
 
-impl System for FluidSystem {
+impl ScalingSystem for FluidSystem {
     fn advance(&mut self, steps: u64) -> Result<(), MeasureError> {
         self.fluid.advance(MELT_DT, self.steps, steps)?;
         self.steps += steps;

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use orrery_cluster::{MessagePath, RankTimes, threads};
 
-use super::model::{Line, Messages, StepModel};
+use super::model::{Messages, StepModel, StraightLine};
 use super::report::largest_deviation;
 use super::study::shares_of;
 use super::*;
 
 const SETTINGS: ScalingSettings = ScalingSettings { threads: 1, repeats: 1, run_secs: 0.0, memory: None };
 
-fn measured(ranks: usize, per_rank: usize, model_secs: f64, measured_secs: f64) -> Measured {
-    Measured {
+fn measured(ranks: usize, per_rank: usize, model_secs: f64, measured_secs: f64) -> RankMeasurement {
+    RankMeasurement {
         ranks,
         slots: ranks,
         per_rank,
@@ -27,12 +27,12 @@ fn measured(ranks: usize, per_rank: usize, model_secs: f64, measured_secs: f64) 
 
 fn example() -> ScalingStudy {
     ScalingStudy {
-        physics: Physics::Wave,
+        physics: MeasuredPhysics::Wave,
         n: 256,
         is_on_device: false,
         model: StepModel {
-            divided: Line { fixed: 1e-5, per_unit: 1e-4 },
-            replicated: Line::default(),
+            divided: StraightLine { fixed: 1e-5, per_unit: 1e-4 },
+            replicated: StraightLine::default(),
             is_n_log_n: false,
             messages: Messages::Borders { bytes: 1e6, steps: 1.0, min_slices: 9.0 },
             overlaps: false,
@@ -45,7 +45,7 @@ fn example() -> ScalingStudy {
             paths: vec![MessagePath::Shared],
             times: vec![(8.0, 2e-6), (1e6, 2e-4)],
             link: DEFAULT_LINK,
-            of_steps: Some(Line { fixed: 1e-5, per_unit: 1e-9 }),
+            of_steps: Some(StraightLine { fixed: 1e-5, per_unit: 1e-9 }),
         }],
         steps: vec![
             measured(1, 256, 0.0256, 0.0256),
@@ -89,7 +89,7 @@ fn a_time_that_is_no_number_is_a_deviation_that_is_none() {
 #[test]
 fn a_fit_without_a_bandwidth_is_printed_without_a_rate() {
     let LinkTimes { paths, times, of_steps, .. } = example().links.remove(0);
-    let link = Link { latency_secs: 2.5e-5, bytes_per_s: f64::INFINITY };
+    let link = MessageLink { latency_secs: 2.5e-5, bytes_per_s: f64::INFINITY };
     let lines = link_lines(&[LinkTimes { ranks: 2, paths, times, link, of_steps }]);
     assert!(lines.iter().any(|line| line.contains("fit: 25 µs for any size, deviation")), "{lines:?}");
 }
@@ -152,14 +152,18 @@ fn shares_are_those_of_all_ranks() {
 #[test]
 fn ranks_measure_all_physics_together() {
     let device = crate::test_device();
-    let sizes =
-        [(Physics::Wave, 32), (Physics::Heat, 64), (Physics::Gravity, 512), (Physics::LennardJones, 2048)];
+    let sizes = [
+        (MeasuredPhysics::Wave, 32),
+        (MeasuredPhysics::Heat, 64),
+        (MeasuredPhysics::Gravity, 512),
+        (MeasuredPhysics::LennardJones, 2048),
+    ];
     for (physics, n) in sizes {
         // Compiling the kernels of other physics takes too long for this test.
-        let devices = [None, device.as_ref().filter(|_| physics == Physics::Wave)];
-        for device in devices.into_iter().take(if physics == Physics::Wave { 2 } else { 1 }) {
+        let devices = [None, device.as_ref().filter(|_| physics == MeasuredPhysics::Wave)];
+        for device in devices.into_iter().take(if physics == MeasuredPhysics::Wave { 2 } else { 1 }) {
             let studies = threads::run(2, |transport| {
-                let rank = Rank { transport, device, settings: SETTINGS };
+                let rank = MeasuredRank { transport, device, settings: SETTINGS };
                 let processors = Processors::find(&rank)?;
                 measure(&rank, &processors, physics, n, &mut |_| {})
             });
@@ -178,7 +182,7 @@ fn ranks_measure_all_physics_together() {
                 match (step.ranks, physics) {
                     (1, _) => assert_eq!(step.communication_secs, 0.0, "{step:?}"),
                     // Noise can make the fit of a fluid zero.
-                    (_, Physics::LennardJones) => assert!(step.communication_secs >= 0.0, "{step:?}"),
+                    (_, MeasuredPhysics::LennardJones) => assert!(step.communication_secs >= 0.0, "{step:?}"),
                     _ => assert!(step.communication_secs > 0.0, "{step:?}"),
                 }
             }
@@ -198,7 +202,10 @@ fn communication_of_a_fluid_is_fitted_to_other_sizes() {
         let sent = messages.sent_bytes(2.0 * per_rank as f64, 2);
         let more = if [2048, 4096].contains(&per_rank) { 1e-5 } else { 0.0 };
         let secs = 1e-3;
-        Measured { computation_secs: 1e-3, ..measured(2, per_rank, secs, secs + 2e-6 + 1e-9 * sent + more) }
+        RankMeasurement {
+            computation_secs: 1e-3,
+            ..measured(2, per_rank, secs, secs + 2e-6 + 1e-9 * sent + more)
+        }
     };
     study.steps = [256, 512, 1024, 2048, 4096].map(step).to_vec();
     study.fit_communication(0);

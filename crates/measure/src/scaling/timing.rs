@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use orrery_cluster::{RankTimes, Team, Transport};
 
-use super::Rank;
-use super::study::Measurement;
-use super::systems::{Problem, System};
+use super::MeasuredRank;
+use super::study::ScalingMeasurement;
+use super::systems::{ScalingProblem, ScalingSystem};
 use crate::MeasureError;
 
 /// Most timed steps, in units of [`Pace::unit`](super::systems::Pace::unit).
@@ -14,7 +14,7 @@ const MAX_UNITS: u64 = 256;
 
 /// Times of steps of one rank.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PartTimes {
+pub(super) struct StepPartTimes {
     pub secs: f64,
     pub steps_per_exchange: u64,
 }
@@ -26,9 +26,9 @@ pub(super) struct Together {
     pub times: Vec<RankTimes>,
 }
 
-impl Measurement<'_> {
+impl ScalingMeasurement<'_> {
     pub(super) fn time_walk(&self, bodies: usize) -> Result<f64, MeasureError> {
-        let Rank { transport, device, settings } = self.rank;
+        let MeasuredRank { transport, device, settings } = self.rank;
         let seconds = match transport.rank() {
             0 => self.problem(bodies).walk_secs(device, settings.repeats)?,
             _ => 1.0,
@@ -40,11 +40,11 @@ impl Measurement<'_> {
     /// Times steps of `ranks` ranks that each compute their part of `ranks` times `amount` without
     /// communication. All ranks must call it. The times are those of the slowest rank, and 0 on
     /// ranks that do not take part.
-    pub(super) fn time_parts(&mut self, ranks: usize, amount: usize) -> Result<PartTimes, MeasureError> {
+    pub(super) fn time_parts(&mut self, ranks: usize, amount: usize) -> Result<StepPartTimes, MeasureError> {
         let elements = self.physics.elements();
         let name = self.physics.name();
         (self.progress)(&format!("{name}: {amount} {elements} on each of {ranks} ranks"));
-        let Rank { transport, device, .. } = self.rank;
+        let MeasuredRank { transport, device, .. } = self.rank;
         let problem = self.problem(ranks * amount);
         let parts = transport.first_ranks(ranks).map(|group| {
             let part = (group.rank(), ranks);
@@ -58,9 +58,9 @@ impl Measurement<'_> {
     fn time_part(
         &self,
         group: &Transport,
-        problem: &Problem,
-        system: &mut dyn System,
-    ) -> Result<PartTimes, MeasureError> {
+        problem: &ScalingProblem,
+        system: &mut dyn ScalingSystem,
+    ) -> Result<StepPartTimes, MeasureError> {
         system.advance(problem.pace().warm_up)?;
         let mut slowest = |steps: u64| {
             group.barrier()?;
@@ -74,7 +74,7 @@ impl Measurement<'_> {
         for _ in 0..self.rank.settings.repeats {
             secs = secs.min(slowest(steps)? / steps as f64);
         }
-        Ok(PartTimes { secs, steps_per_exchange: system.steps_per_exchange() })
+        Ok(StepPartTimes { secs, steps_per_exchange: system.steps_per_exchange() })
     }
 
     /// Times steps of a problem that `ranks` ranks compute together. All ranks must call it. Rank 0
@@ -82,12 +82,12 @@ impl Measurement<'_> {
     pub(super) fn time_together(
         &mut self,
         ranks: usize,
-        problem: &Problem,
+        problem: &ScalingProblem,
     ) -> Result<Together, MeasureError> {
         let elements = self.physics.elements();
         let name = self.physics.name();
         (self.progress)(&format!("{name}: {} {elements} on {ranks} ranks together", problem.amount));
-        let Rank { transport, device, .. } = self.rank;
+        let MeasuredRank { transport, device, .. } = self.rank;
         let timed = transport.first_ranks(ranks).map(|group| {
             let team = Team::new(&group);
             problem.run(&team, device, |system| self.time_team(&team, problem, system))
@@ -100,8 +100,8 @@ impl Measurement<'_> {
     fn time_team(
         &self,
         team: &Team,
-        problem: &Problem,
-        system: &mut dyn System,
+        problem: &ScalingProblem,
+        system: &mut dyn ScalingSystem,
     ) -> Result<Together, MeasureError> {
         let pace = problem.pace();
         system.advance(pace.warm_up)?;

@@ -10,8 +10,8 @@ pub(super) const BLOCK_SIZE: u32 = 64;
 /// Array lengths around multiples of the block size, and a long one that is not a multiple.
 pub(super) const LENGTHS: [usize; 7] = [1, 2, 31, 63, 64, 65, 4099];
 
-pub(super) type CheckResult = Result<(), String>;
-pub(super) type NamedCheck = (&'static str, fn(&Device) -> CheckResult);
+pub(super) type DeviceCheckResult = Result<(), String>;
+pub(super) type NamedCheck = (&'static str, fn(&Device) -> DeviceCheckResult);
 
 /// Returns the checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -52,7 +52,7 @@ pub(super) fn check_equal<T: PartialEq + std::fmt::Debug>(
     n: usize,
     actual: &[T],
     expected: impl Fn(usize) -> T,
-) -> CheckResult {
+) -> DeviceCheckResult {
     if actual.len() != n {
         return Err(format!("got {} elements, expected {n}", actual.len()));
     }
@@ -63,12 +63,12 @@ pub(super) fn check_equal<T: PartialEq + std::fmt::Debug>(
 }
 
 /// Checks that the relative error is at most `tolerance`. A NaN fails.
-fn check_close(name: &str, actual: f64, expected: f64, tolerance: f64) -> CheckResult {
+fn check_close(name: &str, actual: f64, expected: f64, tolerance: f64) -> DeviceCheckResult {
     let error = ((actual - expected) / expected).abs();
     if error <= tolerance { Ok(()) } else { Err(format!("{name}: got {actual:e}, expected {expected:e}")) }
 }
 
-fn check_buffers(device: &Device) -> CheckResult {
+fn check_buffers(device: &Device) -> DeviceCheckResult {
     for n in LENGTHS.into_iter().chain([0]) {
         let doubles: Vec<f64> = (0..n).map(|i| i as f64 * 0.1 - 7.0).collect();
         let words: Vec<u32> = (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761)).collect();
@@ -85,7 +85,7 @@ fn check_buffers(device: &Device) -> CheckResult {
     Ok(())
 }
 
-fn check_copy_order(device: &Device) -> CheckResult {
+fn check_copy_order(device: &Device) -> DeviceCheckResult {
     let (n, queue) = (4099, device.queue());
     let first: Vec<u32> = (0..n as u32).collect();
     let second: Vec<u32> = first.iter().map(|x| !x).collect();
@@ -101,7 +101,7 @@ fn check_copy_order(device: &Device) -> CheckResult {
     check_equal(n, &target.to_vec().map_err(message_of)?, |i| second[i])
 }
 
-fn check_indices(device: &Device) -> CheckResult {
+fn check_indices(device: &Device) -> DeviceCheckResult {
     let kernel = build_kernel(device, "square_indices")?;
     for n in LENGTHS {
         let out = device.upload(&vec![u32::MAX; n]).map_err(message_of)?;
@@ -112,7 +112,7 @@ fn check_indices(device: &Device) -> CheckResult {
     Ok(())
 }
 
-fn check_shared_memory(device: &Device) -> CheckResult {
+fn check_shared_memory(device: &Device) -> DeviceCheckResult {
     let kernel = build_kernel(device, "reverse_blocks")?;
     for blocks in [1, 3, 20] {
         let n = blocks * BLOCK_SIZE as usize;
@@ -126,7 +126,7 @@ fn check_shared_memory(device: &Device) -> CheckResult {
     Ok(())
 }
 
-fn check_atomics(device: &Device) -> CheckResult {
+fn check_atomics(device: &Device) -> DeviceCheckResult {
     let kernel = build_kernel(device, "update_atomics")?;
     for n in LENGTHS {
         let out = device.upload(&[0, u32::MAX, 0, 0]).map_err(message_of)?;
@@ -154,7 +154,7 @@ fn map_elements<T: Element>(
     out.to_vec().map_err(message_of)
 }
 
-fn check_float_functions(device: &Device) -> CheckResult {
+fn check_float_functions(device: &Device) -> DeviceCheckResult {
     let input: Vec<f32> = (0..4099).map(|i| 1.0e-3 * 1.005f32.powi(i)).collect();
     let results = map_elements(device, "float_functions", &input, 4)?;
     for (i, x) in input.iter().enumerate() {
@@ -170,7 +170,7 @@ fn check_float_functions(device: &Device) -> CheckResult {
     Ok(())
 }
 
-fn check_double_functions(device: &Device) -> CheckResult {
+fn check_double_functions(device: &Device) -> DeviceCheckResult {
     if !device.properties().has_f64 {
         return Ok(());
     }
@@ -185,7 +185,7 @@ fn check_double_functions(device: &Device) -> CheckResult {
 
 /// Compiles the same text with and without the flag: a cache that mixes them up would show. OpenCL
 /// may ignore the flag or always flush.
-fn check_arithmetic_flags(device: &Device) -> CheckResult {
+fn check_arithmetic_flags(device: &Device) -> DeviceCheckResult {
     let (smallest, denormal) = (f32::MIN_POSITIVE, 0.5 * f32::MIN_POSITIVE);
     let may_differ = device.properties().backend == Backend::OpenCl;
     for (math, expected) in [(Math::Precise, denormal), (Math::FlushToZero, 0.0), (Math::Precise, denormal)] {
@@ -203,7 +203,7 @@ fn check_arithmetic_flags(device: &Device) -> CheckResult {
     Ok(())
 }
 
-fn check_vectors(device: &Device) -> CheckResult {
+fn check_vectors(device: &Device) -> DeviceCheckResult {
     let n = 65;
     let input: Vec<[f32; 4]> = (0..n).map(|i| [0.0, 1.0, 2.0, 3.0].map(|k| i as f32 + 0.25 * k)).collect();
     let buffer = device.upload(&input).map_err(message_of)?;
@@ -216,7 +216,7 @@ fn check_vectors(device: &Device) -> CheckResult {
     })
 }
 
-fn check_events(device: &Device) -> CheckResult {
+fn check_events(device: &Device) -> DeviceCheckResult {
     let (n, queue) = (1 << 16, device.queue());
     let kernel = build_kernel(device, "square_indices")?;
     let out = device.zeros::<u32>(n).map_err(message_of)?;

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use orrery_device::check::Check;
 use orrery_device::{Backend, Device, DeviceChoice, DeviceError, Kernel, KernelFile, Math};
 
-use super::device::{CheckResult, message_of};
+use super::device::{DeviceCheckResult, message_of};
 use super::isolated::WorkerCommand;
 
 // SAFETY: the kernel violates the contract on purpose: it writes to an address without a buffer. It
@@ -30,7 +30,7 @@ pub fn checks() -> Vec<Check> {
     vec![Check { name: CHECK_NAME.to_owned(), run: check_fault }]
 }
 
-fn check_fault(device: &Device) -> CheckResult {
+fn check_fault(device: &Device) -> DeviceCheckResult {
     if device.properties().backend != Backend::Cuda {
         return Ok(());
     }
@@ -83,7 +83,7 @@ fn test_program() -> std::io::Result<Command> {
 }
 
 /// Checks that one line of the output contains all texts.
-fn check_message(output: &str, texts: &[&str]) -> CheckResult {
+fn check_message(output: &str, texts: &[&str]) -> DeviceCheckResult {
     if output.lines().any(|line| texts.iter().all(|text| line.contains(text))) {
         return Ok(());
     }

@@ -6,7 +6,9 @@ use orrery_device::{
     AddressMode, Arg, Device, DeviceKind, KernelFile, Math, Module, Queue, TextureFilter, TextureSettings,
 };
 
-use super::device::{BLOCK_SIZE, CheckResult, LENGTHS, NamedCheck, block_count, check_equal, message_of};
+use super::device::{
+    BLOCK_SIZE, DeviceCheckResult, LENGTHS, NamedCheck, block_count, check_equal, message_of,
+};
 
 // SAFETY: each kernel takes the length of its buffers, and the checks below pass it.
 // `sum_registers` reads 64 elements and writes BLOCK_SIZE, which is 64 too.
@@ -34,7 +36,7 @@ fn build(device: &Device, file: &KernelFile<'_>, more: &[(&str, String)]) -> Res
     device.build(file, &definitions, Math::Precise).map_err(message_of)
 }
 
-fn check_constants(device: &Device) -> CheckResult {
+fn check_constants(device: &Device) -> DeviceCheckResult {
     let module = build(device, &MEMORY, &[])?;
     let kernel = module.kernel("draw_lines").map_err(message_of)?;
     let lines = module.constant::<[f32; 4]>("lines", 4).map_err(message_of)?;
@@ -56,7 +58,7 @@ fn check_constants(device: &Device) -> CheckResult {
     Ok(())
 }
 
-fn check_dynamic_shared(device: &Device) -> CheckResult {
+fn check_dynamic_shared(device: &Device) -> DeviceCheckResult {
     let module = build(device, &MEMORY, &[])?;
     let kernel = module.kernel_with_shared("reverse_dynamic", 4 * BLOCK_SIZE).map_err(message_of)?;
     let (n, size) = (20 * BLOCK_SIZE as usize, BLOCK_SIZE as usize);
@@ -67,7 +69,7 @@ fn check_dynamic_shared(device: &Device) -> CheckResult {
     check_equal(n, &data.to_vec().map_err(message_of)?, reversed)
 }
 
-fn check_pitched(device: &Device) -> CheckResult {
+fn check_pitched(device: &Device) -> DeviceCheckResult {
     let kernel = build(device, &MEMORY, &[])?.kernel("add_coordinates").map_err(message_of)?;
     let queue = device.queue();
     for (width, height) in [(1, 1), (127, 3), (128, 5), (129, 2)] {
@@ -90,7 +92,7 @@ fn check_pitched(device: &Device) -> CheckResult {
     Ok(())
 }
 
-fn check_mapped(device: &Device) -> CheckResult {
+fn check_mapped(device: &Device) -> DeviceCheckResult {
     if !device.properties().can_map_host_memory {
         return Ok(());
     }
@@ -108,7 +110,7 @@ fn check_mapped(device: &Device) -> CheckResult {
     Ok(())
 }
 
-fn check_managed(device: &Device) -> CheckResult {
+fn check_managed(device: &Device) -> DeviceCheckResult {
     if !device.properties().has_managed_memory {
         return Ok(());
     }
@@ -134,7 +136,7 @@ const MAX_REGISTERS: u32 = 32;
 
 /// The result of the kernel is the same with and without a limit. The limit holds where the driver
 /// reports registers.
-fn check_registers(device: &Device) -> CheckResult {
+fn check_registers(device: &Device) -> DeviceCheckResult {
     let input: Vec<u32> = (0..64).map(|k| k * k + 1).collect();
     let buffer = device.upload(&input).map_err(message_of)?;
     let mut results = Vec::new();
@@ -170,7 +172,7 @@ fn sum_registers(input: &[u32], thread: u32, rounds: usize) -> u32 {
     values.iter().fold(0, |sum, value| sum.wrapping_add(*value))
 }
 
-fn check_lines(device: &Device) -> CheckResult {
+fn check_lines(device: &Device) -> DeviceCheckResult {
     if !device.properties().has_textures {
         return Ok(());
     }
@@ -204,7 +206,7 @@ fn texture_tolerance(device: &Device, filter: TextureFilter) -> f64 {
 
 /// Reads points inside and outside a texture, with all settings. Points are multiples of 1/8 texel
 /// plus 1/16, and thus never at the border between two texels.
-fn check_planes(device: &Device) -> CheckResult {
+fn check_planes(device: &Device) -> DeviceCheckResult {
     if !device.properties().has_textures {
         return Ok(());
     }

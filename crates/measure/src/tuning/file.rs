@@ -7,20 +7,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use orrery_device::{CacheError, CacheFolder, Device, cache_folder};
-use orrery_fields::heat::device::HeatDeviceStrategy;
-use orrery_fields::wave::device::WaveShape;
-use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
-use super::{FluidEntry, HeatEntry, PrimitiveEntry, TreeEntry, WaveEntry};
+use super::entry::{TunedEntry, TunedList, TunedProblem};
+use super::{DirectProblem, FluidProblem, HeatPlateProblem, PrimitiveProblem, TreeProblem, WaveGridProblem};
 use crate::MeasureError;
 use crate::bench::primitives::PrimitiveCase;
 
 const LAYOUT: u32 = 1;
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
-/// Largest ratio between the number of bodies or nodes of a run and of the entry it uses.
-const MAX_SIZE_RATIO: f64 = 4.0;
 /// Largest accepted file size in bytes. The tuner writes much smaller files.
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
@@ -28,19 +24,6 @@ const MAX_FILE_SIZE: u64 = 1 << 20;
 const TUNE_AGAIN: &str = "run orrery tune to replace it";
 /// Advice about a folder or file that others could have changed.
 const USE_ANOTHER_CACHE: &str = "remove it, or set ORRERY_CACHE_DIR to another folder";
-
-/// Fastest strategy for a problem size and precision.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Number of bodies of the measurement.
-    pub n: usize,
-    /// Precision of the arithmetic.
-    pub precision: Precision,
-    /// The strategy.
-    pub strategy: DirectDeviceStrategy,
-    /// Time of one force evaluation.
-    pub seconds: f64,
-}
 
 /// Tuning results for one device, driver and program version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,22 +33,23 @@ pub struct Tuning {
     program: String,
     device: String,
     driver: String,
-    entries: Vec<Entry>,
+    /// Results for the direct sum.
+    pub entries: TunedList<DirectProblem>,
     /// Results for the tree. Files of earlier versions have none.
     #[serde(default)]
-    tree: Vec<TreeEntry>,
+    pub tree: TunedList<TreeProblem>,
     /// Results for the heat solver. Files of earlier versions have none.
     #[serde(default)]
-    heat: Vec<HeatEntry>,
+    pub heat: TunedList<HeatPlateProblem>,
     /// Results for the wave solver. Files of earlier versions have none.
     #[serde(default)]
-    wave: Vec<WaveEntry>,
+    pub wave: TunedList<WaveGridProblem>,
     /// Results for fluids. Files of earlier versions have none.
     #[serde(default)]
-    fluid: Vec<FluidEntry>,
+    pub fluid: TunedList<FluidProblem>,
     /// Results for primitives. Files of earlier versions have none.
     #[serde(default)]
-    primitives: Vec<PrimitiveEntry>,
+    pub primitives: TunedList<PrimitiveProblem>,
 }
 
 /// Tuning file that cannot be used.
@@ -95,126 +79,62 @@ impl Tuning {
             program: PROGRAM.to_owned(),
             device: properties.name.clone(),
             driver: properties.driver.clone(),
-            entries: Vec::new(),
-            tree: Vec::new(),
-            heat: Vec::new(),
-            wave: Vec::new(),
-            fluid: Vec::new(),
-            primitives: Vec::new(),
+            entries: TunedList::default(),
+            tree: TunedList::default(),
+            heat: TunedList::default(),
+            wave: TunedList::default(),
+            fluid: TunedList::default(),
+            primitives: TunedList::default(),
         }
     }
 
-    /// Returns all entries.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    /// Returns whether there are no entries of any kind.
+    pub fn is_empty(&self) -> bool {
+        let Self { entries, tree, heat, wave, fluid, primitives, .. } = self;
+        let counts = [
+            entries.entries().len(),
+            tree.entries().len(),
+            heat.entries().len(),
+            wave.entries().len(),
+            fluid.entries().len(),
+            primitives.entries().len(),
+        ];
+        counts.iter().all(|count| *count == 0)
     }
 
-    /// Adds an entry. It replaces an entry of the same size and precision.
-    pub(super) fn insert_entry(&mut self, entry: Entry) {
-        self.entries.retain(|other| (other.n, other.precision) != (entry.n, entry.precision));
-        self.entries.push(entry);
+    /// Adds an entry. It replaces an entry of the same kind and extent.
+    pub fn insert<P: TunedProblem>(&mut self, entry: TunedEntry<P>) {
+        P::list_mut(self).insert(entry);
     }
 
-    /// Returns all entries of the tree.
-    pub fn tree_entries(&self) -> &[TreeEntry] {
-        &self.tree
+    /// Returns the entry of the direct sum whose size is nearest to `n` by ratio, within a factor of
+    /// four. For example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no nearer
+    /// one.
+    pub fn nearest_entry(&self, n: usize, precision: Precision) -> Option<&TunedEntry<DirectProblem>> {
+        self.entries.nearest(&(precision as u8), n)
     }
 
-    /// Adds an entry of the tree. It replaces an entry of the same size and precision.
-    pub(super) fn insert_tree_entry(&mut self, entry: TreeEntry) {
-        self.tree.retain(|other| !other.is_same_problem(&entry));
-        self.tree.push(entry);
+    /// Returns the entry of the tree whose number of bodies is nearest to `n`, as
+    /// [`Self::nearest_entry`].
+    pub fn nearest_tree_entry(&self, n: usize, precision: Precision) -> Option<&TunedEntry<TreeProblem>> {
+        self.tree.nearest(&(precision as u8), n)
     }
 
-    /// Returns the entry of the tree whose number of bodies is nearest to `n` by ratio, within a
-    /// factor of four.
-    pub fn nearest_tree_entry(&self, n: usize, precision: Precision) -> Option<&TreeEntry> {
-        let matching = self.tree.iter().filter(|entry| entry.precision == precision);
-        nearest(matching, n, |entry| entry.n as f64)
-    }
-
-    /// Returns all entries of the heat solver.
-    pub fn heat_entries(&self) -> &[HeatEntry] {
-        &self.heat
-    }
-
-    /// Adds an entry of the heat solver. It replaces an entry of the same plate.
-    pub(super) fn insert_heat_entry(&mut self, entry: HeatEntry) {
-        self.heat.retain(|other| !other.is_same_plate(&entry));
-        self.heat.push(entry);
-    }
-
-    /// Returns the entry of the heat solver whose number of nodes is nearest to `nodes` by ratio,
-    /// within a factor of four.
+    /// Returns the entry of the heat solver whose number of nodes is nearest to `nodes`, as
+    /// [`Self::nearest_entry`].
     pub fn nearest_heat_entry(
         &self,
         nodes: usize,
         precision: Precision,
         is_variable: bool,
-    ) -> Option<&HeatEntry> {
-        let matching =
-            self.heat.iter().filter(|entry| (entry.precision, entry.is_variable) == (precision, is_variable));
-        nearest(matching, nodes, |entry| (entry.side as f64).powi(2))
+    ) -> Option<&TunedEntry<HeatPlateProblem>> {
+        self.heat.nearest(&(precision as u8, is_variable), nodes)
     }
 
-    /// Returns all entries of the wave solver.
-    pub fn wave_entries(&self) -> &[WaveEntry] {
-        &self.wave
-    }
-
-    /// Adds an entry of the wave solver. It replaces an entry of the same grid.
-    pub(super) fn insert_wave_entry(&mut self, entry: WaveEntry) {
-        self.wave.retain(|other| !other.is_same_grid(&entry));
-        self.wave.push(entry);
-    }
-
-    /// Returns the entry of the wave solver whose number of nodes is nearest to that of `shape` by
-    /// ratio, within a factor of four. There are entries for order 8 only.
-    pub fn nearest_wave_entry(&self, shape: &WaveShape, is_variable: bool) -> Option<&WaveEntry> {
-        let matching = self.wave.iter().filter(|entry| entry.applies_to(shape, is_variable));
-        nearest(matching, shape.planes * shape.plane_nodes, |entry| entry.nodes() as f64)
-    }
-
-    /// Returns all entries of fluids.
-    pub fn fluid_entries(&self) -> &[FluidEntry] {
-        &self.fluid
-    }
-
-    /// Adds an entry of fluids. It replaces an entry of the same number of particles.
-    pub(super) fn insert_fluid_entry(&mut self, entry: FluidEntry) {
-        self.fluid.retain(|other| other.n != entry.n);
-        self.fluid.push(entry);
-    }
-
-    /// Returns the entry of fluids whose number of particles is nearest to `n` by ratio, within a
-    /// factor of four.
-    pub fn nearest_fluid_entry(&self, n: usize) -> Option<&FluidEntry> {
-        nearest(self.fluid.iter(), n, |entry| entry.n as f64)
-    }
-
-    /// Returns all entries of primitives.
-    pub fn primitive_entries(&self) -> &[PrimitiveEntry] {
-        &self.primitives
-    }
-
-    /// Adds an entry of a primitive. It replaces an entry of the same number of elements.
-    pub fn insert_primitive_entry(&mut self, entry: PrimitiveEntry) {
-        self.primitives.retain(|other| !other.is_same_problem(&entry));
-        self.primitives.push(entry);
-    }
-
-    /// Returns the entry of a primitive whose number of elements is nearest to `n` by ratio, within
-    /// a factor of four.
-    pub(super) fn nearest_primitive_entry(&self, primitive: &str, n: usize) -> Option<&PrimitiveEntry> {
-        let matching = self.primitives.iter().filter(|entry| entry.primitive == primitive);
-        nearest(matching, n, |entry| entry.n as f64)
-    }
-
-    /// Returns the entry whose size is nearest to `n` by ratio, within a factor of four. For
-    /// example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no nearer one.
-    pub fn nearest_entry(&self, n: usize, precision: Precision) -> Option<&Entry> {
-        let matching = self.entries.iter().filter(|entry| entry.precision == precision);
-        nearest(matching, n, |entry| entry.n as f64)
+    /// Returns the entry of fluids whose number of particles is nearest to `n`, as
+    /// [`Self::nearest_entry`].
+    pub fn nearest_fluid_entry(&self, n: usize) -> Option<&TunedEntry<FluidProblem>> {
+        self.fluid.nearest(&(), n)
     }
 
     /// Returns the path of the device's tuning file, or `None` if there is no cache folder.
@@ -230,7 +150,7 @@ impl Tuning {
 
     /// Writes the file. Keeps entries of an existing usable file for other sizes and precisions.
     /// `cases` are the primitives whose entries are checked, as in [`Self::load`].
-    pub fn save(&self, device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<PathBuf, MeasureError> {
+    pub fn save(&self, device: &Device, cases: &[&PrimitiveCase]) -> Result<PathBuf, MeasureError> {
         let path = Self::file_path(device).ok_or(MeasureError::NoCache)?;
         self.save_to(&path, device, cases)?;
         Ok(path)
@@ -242,28 +162,16 @@ impl Tuning {
         Ok(CacheFolder::create(split_path(&path).0)?.check_writable()?)
     }
 
-    fn save_to(
-        &self,
-        path: &Path,
-        device: &Device,
-        cases: &[&dyn PrimitiveCase],
-    ) -> Result<(), MeasureError> {
+    fn save_to(&self, path: &Path, device: &Device, cases: &[&PrimitiveCase]) -> Result<(), MeasureError> {
         let mut merged =
             Self::load_from(path, device, cases).ok().flatten().unwrap_or_else(|| Self::new(device));
-        self.entries.iter().for_each(|entry| merged.insert_entry(*entry));
-        merged.entries.sort_by_key(|entry| (entry.precision as u8, entry.n));
-        self.tree.iter().for_each(|entry| merged.insert_tree_entry(*entry));
-        merged.tree.sort_by_key(|entry| (entry.precision as u8, entry.n));
-        self.heat.iter().for_each(|entry| merged.insert_heat_entry(*entry));
-        merged.heat.sort_by_key(|entry| (entry.precision as u8, entry.is_variable, entry.side));
-        self.wave.iter().for_each(|entry| merged.insert_wave_entry(*entry));
-        merged
-            .wave
-            .sort_by_key(|entry| (entry.dimensions, entry.precision as u8, entry.is_variable, entry.side));
-        self.fluid.iter().for_each(|entry| merged.insert_fluid_entry(*entry));
-        merged.fluid.sort_by_key(|entry| entry.n);
-        self.primitives.iter().for_each(|entry| merged.insert_primitive_entry(entry.clone()));
-        merged.primitives.sort_by(|a, b| (&a.primitive, a.n).cmp(&(&b.primitive, b.n)));
+        let Self { entries, tree, heat, wave, fluid, primitives, .. } = self;
+        merged.entries.merge(entries);
+        merged.tree.merge(tree);
+        merged.heat.merge(heat);
+        merged.wave.merge(wave);
+        merged.fluid.merge(fluid);
+        merged.primitives.merge(primitives);
         let text = serde_json::to_string_pretty(&merged).expect("plain data always serialises");
         let (folder, name) = split_path(path);
         Ok(CacheFolder::create(folder)?.write(&name, format!("{text}\n").as_bytes())?)
@@ -272,14 +180,14 @@ impl Tuning {
     /// Reads the tuning of `device`. Returns `None` if there is no file. An entry for one of the
     /// primitives `cases` must have one of its strategies. Entries for other primitives are kept,
     /// so that programs that were built with different primitives can share the file.
-    pub fn load(device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<Option<Self>, IgnoredFile> {
+    pub fn load(device: &Device, cases: &[&PrimitiveCase]) -> Result<Option<Self>, IgnoredFile> {
         Self::file_path(device).map_or(Ok(None), |path| Self::load_from(&path, device, cases))
     }
 
     fn load_from(
         path: &Path,
         device: &Device,
-        cases: &[&dyn PrimitiveCase],
+        cases: &[&PrimitiveCase],
     ) -> Result<Option<Self>, IgnoredFile> {
         let ignored = |reason: String| IgnoredFile { path: path.to_owned(), reason, advice: TUNE_AGAIN };
         let (folder, name) = split_path(path);
@@ -298,7 +206,7 @@ impl Tuning {
 
     /// Checks that this program wrote the file for this device and driver, and that every entry is
     /// a strategy that the tuner can choose.
-    fn check_current(&self, device: &Device, cases: &[&dyn PrimitiveCase]) -> Result<(), String> {
+    fn check_current(&self, device: &Device, cases: &[&PrimitiveCase]) -> Result<(), String> {
         let current = Self::new(device);
         let stale = |field: &str, actual: &str, expected: &str| {
             (actual != expected).then(|| format!("stale ({field} {actual}, expected {expected})"))
@@ -311,41 +219,12 @@ impl Tuning {
         if let Some(reason) = first_stale {
             return Err(reason);
         }
-        for entry in &self.entries {
-            let Entry { n, precision, strategy, seconds } = *entry;
-            let is_known = strategy == DirectDeviceStrategy::default_for(device, n, precision)
-                || DirectDeviceStrategy::candidates(device, n, precision).contains(&strategy);
-            if n == 0 || !is_known || strategy.precision != precision || seconds.is_nan() || seconds <= 0.0 {
-                return Err(format!("stale (its strategy for {n} bodies is not available)"));
-            }
-        }
-        if let Some(entry) = self.tree.iter().find(|entry| !entry.is_available(device)) {
-            let n = entry.n;
-            return Err(format!("stale (its strategy for the tree of {n} bodies is not available)"));
-        }
-        for entry in &self.heat {
-            let HeatEntry { side, precision, is_variable, strategy, seconds } = *entry;
-            let nodes = side.saturating_mul(side);
-            let is_known =
-                HeatDeviceStrategy::candidates(device, nodes, precision, is_variable).contains(&strategy);
-            if side == 0 || !is_known || precision == Precision::Mixed || seconds.is_nan() || seconds <= 0.0 {
-                return Err(format!("stale (its strategy for {side} x {side} nodes is not available)"));
-            }
-        }
-        if let Some(entry) = self.wave.iter().find(|entry| !entry.is_available(device)) {
-            let grid = entry.grid_name();
-            return Err(format!("stale (its strategy for waves on {grid} nodes is not available)"));
-        }
-        if let Some(entry) = self.fluid.iter().find(|entry| !entry.is_available(device)) {
-            let n = entry.n;
-            return Err(format!("stale (its strategy for a fluid of {n} particles is not available)"));
-        }
-        match self.primitives.iter().find(|entry| !entry.is_available(cases)) {
-            Some(PrimitiveEntry { primitive, n, .. }) => {
-                Err(format!("stale (its strategy for {primitive}, {n} elements, is not available)"))
-            }
-            None => Ok(()),
-        }
+        self.entries.check(device, cases)?;
+        self.tree.check(device, cases)?;
+        self.heat.check(device, cases)?;
+        self.wave.check(device, cases)?;
+        self.fluid.check(device, cases)?;
+        self.primitives.check(device, cases)
     }
 }
 
@@ -353,14 +232,6 @@ impl Tuning {
 fn split_path(path: &Path) -> (&Path, String) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     (path.parent().unwrap_or(path), name)
-}
-
-/// Returns the entry whose size is nearest to `n` by ratio, within [`MAX_SIZE_RATIO`].
-fn nearest<'a, E>(entries: impl Iterator<Item = &'a E>, n: usize, size: impl Fn(&E) -> f64) -> Option<&'a E> {
-    let log_ratio = |entry: &E| (n.max(1) as f64 / size(entry)).ln().abs();
-    let nearest = entries.min_by(|a, b| log_ratio(a).total_cmp(&log_ratio(b)))?;
-    // The margin covers the rounding error of ln.
-    (log_ratio(nearest) <= MAX_SIZE_RATIO.ln() + 1e-9).then_some(nearest)
 }
 
 #[cfg(test)]

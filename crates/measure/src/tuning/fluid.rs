@@ -7,10 +7,12 @@ use orrery_fluids::FluidStrategy;
 use orrery_fluids::sample::{melt, melt_settings};
 use serde::{Deserialize, Serialize};
 
-use super::Tuning;
-use super::candidates::find_fastest;
+use super::entry::{TunedList, TunedProblem};
+use super::search::find_fastest;
+use super::{TuneReport, Tuning, tune_each};
 use crate::MeasureError;
 use crate::bench::fluid::{MovingMelt, STEPS_PER_MEASURE};
+use crate::bench::primitives::PrimitiveCase;
 
 /// Approximate time for one number of particles, most of which is compilation.
 const SECONDS_PER_SIZE: f64 = 20.0;
@@ -23,38 +25,40 @@ pub fn default_fluid_sizes(device: &Device) -> &'static [usize] {
     }
 }
 
-/// Fastest strategy of a fluid.
+/// A melt in mixed precision. The skin of its strategy is in units of σ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FluidEntry {
-    /// Number of particles of the measurement.
+pub struct FluidProblem {
+    /// Number of particles.
     pub n: usize,
-    /// The strategy. Its skin is in units of σ.
-    pub strategy: FluidStrategy,
-    /// Time of one step.
-    pub seconds: f64,
 }
 
-impl FluidEntry {
-    /// Returns whether the tuner can choose this strategy on the device.
-    pub(super) fn is_available(&self, device: &Device) -> bool {
-        let Self { n, strategy, seconds } = *self;
-        let is_known = || FluidStrategy::candidates(device, n, &melt_settings()).contains(&strategy);
-        n > 0 && seconds > 0.0 && seconds.is_finite() && is_known()
+impl TunedProblem for FluidProblem {
+    type Strategy = FluidStrategy;
+    type Kind = ();
+
+    fn key(&self) -> (Self::Kind, usize) {
+        ((), self.n)
     }
-}
 
-/// Result of tuning one number of particles.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FluidOutcome {
-    /// Entry for the tuning file.
-    pub entry: FluidEntry,
-    /// Number of strategies timed before the time limit.
-    pub tried: usize,
-    /// Number of available strategies.
-    pub available: usize,
-    /// Time of one step of the strategy that is used without tuning.
-    pub default_seconds: f64,
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
+        FluidStrategy::candidates(device, self.n, &melt_settings()).contains(strategy)
+    }
+
+    fn description(&self) -> String {
+        format!("a fluid of {} particles", self.n)
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.n.to_string()]
+    }
+
+    fn describe(strategy: &Self::Strategy) -> String {
+        strategy.describe()
+    }
+
+    fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {
+        &mut tuning.fluid
+    }
 }
 
 /// Tunes the melt for each number of particles, in mixed precision. Calls `report` with each
@@ -62,31 +66,20 @@ pub struct FluidOutcome {
 pub fn tune_fluid(
     device: &Device,
     sizes: &[usize],
-    report: &mut dyn FnMut(&FluidOutcome),
+    report: TuneReport<FluidProblem>,
 ) -> Result<Tuning, MeasureError> {
-    let mut tuning = Tuning::new(device);
-    for &size in sizes {
-        let particles = melt(size);
-        let n = particles.len();
+    let problems = sizes.iter().map(|&size| FluidProblem { n: melt(size).len() });
+    tune_each(device, problems, report, |&FluidProblem { n }| {
+        let particles = melt(n);
         let candidates = FluidStrategy::candidates(device, n, &melt_settings());
         // The first candidate is the default. It melts the lattice for all of them.
         let mut first = MovingMelt::on_device(device, &particles, &candidates[0])?;
         first.warm_up()?;
         let particles = first.particles()?;
         drop(first);
-        let fastest = find_fastest(&candidates, SECONDS_PER_SIZE, |strategy, repeats| {
-            let mut melt = MovingMelt::on_device(device, &particles, &strategy)?;
-            Ok::<_, MeasureError>(melt.time_steps(STEPS_PER_MEASURE, true, |_| repeats)?.median())
-        })?;
-        let (strategy, seconds) = (fastest.strategy, fastest.seconds);
-        let entry = FluidEntry { n, strategy, seconds };
-        report(&FluidOutcome {
-            entry,
-            tried: fastest.tried,
-            available: candidates.len(),
-            default_seconds: fastest.default_seconds,
-        });
-        tuning.insert_fluid_entry(entry);
-    }
-    Ok(tuning)
+        find_fastest(&candidates, SECONDS_PER_SIZE, |strategy, repeats| {
+            let mut melt = MovingMelt::on_device(device, &particles, strategy)?;
+            Ok(melt.time_steps(STEPS_PER_MEASURE, true, |_| repeats)?.median())
+        })
+    })
 }

@@ -2,17 +2,19 @@
 //!
 //! All strategies give the same bits, so tuning changes the speed only.
 
-use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_device::{Device, DeviceKind};
 use orrery_fields::Scalar;
 use orrery_fields::heat::Plate;
 use orrery_fields::heat::device::{DeviceHeat, HeatDeviceStrategy};
 use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
-use super::Tuning;
-use super::candidates::find_fastest;
+use super::entry::{TunedList, TunedProblem};
+use super::search::{FoundStrategy, find_fastest};
+use super::{TuneReport, Tuning, tune_each};
 use crate::MeasureError;
 use crate::bench::heat::{bench_problem, bench_state, time_steps};
+use crate::bench::primitives::PrimitiveCase;
 
 /// Returns the numbers of nodes along a side that are tuned by default.
 pub fn default_sides(device: &Device) -> &'static [usize] {
@@ -25,41 +27,52 @@ pub fn default_sides(device: &Device) -> &'static [usize] {
 /// Approximate time for one plate, most of which is compilation.
 const SECONDS_PER_PLATE: f64 = 10.0;
 
-/// Fastest strategy of the heat solver for a plate.
+/// A square plate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HeatEntry {
-    /// Nodes along each side of the square plate of the measurement.
+pub struct HeatPlateProblem {
+    /// Nodes along each side.
     pub side: usize,
     /// Precision of state and arithmetic.
     pub precision: Precision,
     /// Whether the conductivity differs between nodes.
     pub is_variable: bool,
-    /// The strategy.
-    pub strategy: HeatDeviceStrategy,
-    /// Time of one step.
-    pub seconds: f64,
 }
 
-impl HeatEntry {
-    /// Returns whether both entries are for the same plate.
-    pub(super) fn is_same_plate(&self, other: &Self) -> bool {
-        let plate = |entry: &Self| (entry.side, entry.precision, entry.is_variable);
-        plate(self) == plate(other)
+impl TunedProblem for HeatPlateProblem {
+    type Strategy = HeatDeviceStrategy;
+    type Kind = (u8, bool);
+
+    fn key(&self) -> (Self::Kind, usize) {
+        ((self.precision as u8, self.is_variable), self.side)
     }
-}
 
-/// Result of tuning one plate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HeatOutcome {
-    /// Entry for the tuning file.
-    pub entry: HeatEntry,
-    /// Number of strategies timed before the time limit.
-    pub tried: usize,
-    /// Number of available strategies.
-    pub available: usize,
-    /// Time of one step of the strategy that is used without tuning.
-    pub default_seconds: f64,
+    fn size(&self) -> f64 {
+        (self.side as f64).powi(2)
+    }
+
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
+        let Self { side, precision, is_variable } = *self;
+        let nodes = side.saturating_mul(side);
+        precision != Precision::Mixed
+            && HeatDeviceStrategy::candidates(device, nodes, precision, is_variable).contains(strategy)
+    }
+
+    fn description(&self) -> String {
+        format!("{0} x {0} nodes", self.side)
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let conductivity = if self.is_variable { "per node" } else { "uniform" };
+        vec![self.side.to_string(), self.precision.as_str().to_owned(), conductivity.to_owned()]
+    }
+
+    fn describe(strategy: &Self::Strategy) -> String {
+        strategy.name()
+    }
+
+    fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {
+        &mut tuning.heat
+    }
 }
 
 /// Tunes square plates of each side and precision, with uniform conductivity and with one value per
@@ -68,46 +81,44 @@ pub fn tune_heat(
     device: &Device,
     sides: &[usize],
     precisions: &[Precision],
-    report: &mut dyn FnMut(&HeatOutcome),
+    report: TuneReport<HeatPlateProblem>,
 ) -> Result<Tuning, MeasureError> {
-    let mut tuning = Tuning::new(device);
-    for &precision in precisions {
-        for &side in sides {
-            for is_variable in [false, true] {
-                let outcome = match precision {
-                    Precision::Single => tune_plate::<f32>(device, side, is_variable)?,
-                    Precision::Double if device.properties().has_f64 => {
-                        tune_plate::<f64>(device, side, is_variable)?
-                    }
-                    _ => continue,
-                };
-                report(&outcome);
-                tuning.insert_heat_entry(outcome.entry);
-            }
-        }
-    }
-    Ok(tuning)
+    let plates = measured_precisions(device, precisions).flat_map(|precision| {
+        let plates = sides.iter().flat_map(|&side| [(side, false), (side, true)]);
+        plates.map(move |(side, is_variable)| HeatPlateProblem { side, precision, is_variable })
+    });
+    tune_each(device, plates, report, |plate| match plate.precision {
+        Precision::Double => find_for_plate::<f64>(device, plate),
+        _ => find_for_plate::<f32>(device, plate),
+    })
 }
 
-fn tune_plate<R: Scalar>(
+/// Returns those precisions in which a device computes fields: not in mixed precision, and in
+/// double precision only with f64.
+pub(super) fn measured_precisions(
     device: &Device,
-    side: usize,
-    is_variable: bool,
-) -> Result<HeatOutcome, DeviceError> {
+    precisions: &[Precision],
+) -> impl Iterator<Item = Precision> {
+    let has_f64 = device.properties().has_f64;
+    precisions.iter().copied().filter(move |precision| match precision {
+        Precision::Single => true,
+        Precision::Mixed => false,
+        Precision::Double => has_f64,
+    })
+}
+
+fn find_for_plate<R: Scalar>(
+    device: &Device,
+    plate: &HeatPlateProblem,
+) -> Result<FoundStrategy<HeatDeviceStrategy>, MeasureError> {
+    let HeatPlateProblem { side, is_variable, .. } = *plate;
     let candidates = HeatDeviceStrategy::candidates(device, side * side, R::PRECISION, is_variable);
     let problem = bench_problem(side, R::PRECISION, is_variable);
     let dt = problem.max_stable_step();
     // The first candidate is the default.
     let mut heat = DeviceHeat::new(device, Plate::<R>::new(&problem), &bench_state(side), candidates[0])?;
-    let fastest = find_fastest(&candidates, SECONDS_PER_PLATE, |strategy, repeats| {
+    find_fastest(&candidates, SECONDS_PER_PLATE, |&strategy, repeats| {
         heat.set_strategy(strategy)?;
         Ok(time_steps(&mut heat, dt, Some(repeats))?.median())
-    })?;
-    let (strategy, seconds) = (fastest.strategy, fastest.seconds);
-    Ok(HeatOutcome {
-        entry: HeatEntry { side, precision: R::PRECISION, is_variable, strategy, seconds },
-        tried: fastest.tried,
-        available: candidates.len(),
-        default_seconds: fastest.default_seconds,
     })
 }

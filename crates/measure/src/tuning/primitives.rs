@@ -8,120 +8,117 @@
 use orrery_device::Device;
 use serde::{Deserialize, Serialize};
 
-use super::Tuning;
+use super::entry::{TunedList, TunedProblem};
+use super::search::FoundStrategy;
+use super::{TuneReport, Tuning, tune_each};
 use crate::MeasureError;
-use crate::bench::primitives::{PrimitiveCase, PrimitiveError, PrimitiveMeasurement, PrimitivesBench};
+use crate::bench::BenchPlace;
+use crate::bench::primitives::{PrimitiveCase, PrimitiveError};
 
 /// Name of the strategy in an entry if no candidate was faster than the default.
 const DEFAULT: &str = "default";
 
-/// Fastest strategy of a primitive.
+/// A primitive. Its strategy is the name of one of [`PrimitiveCase::candidate_names`], or `default`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PrimitiveEntry {
+pub struct PrimitiveProblem {
     /// Name and input of the primitive, for example `sort u64 + u32`.
     pub primitive: String,
-    /// Number of elements of the measurement.
+    /// Number of elements.
     pub n: usize,
-    /// Name of the strategy: one of [`PrimitiveCase::candidate_names`], or `default`.
-    pub strategy: String,
-    /// Time of one run.
-    pub seconds: f64,
 }
 
-impl PrimitiveEntry {
-    /// Returns whether both entries are for the same primitive and number of elements.
-    pub(super) fn is_same_problem(&self, other: &Self) -> bool {
-        (&self.primitive, self.n) == (&other.primitive, other.n)
+impl TunedProblem for PrimitiveProblem {
+    type Strategy = String;
+    type Kind = String;
+
+    fn key(&self) -> (Self::Kind, usize) {
+        (self.primitive.clone(), self.n)
     }
 
-    /// Returns whether the tuner can choose this strategy. An entry for a primitive that is not
-    /// among `cases` is kept but not used: a program that was built with other primitives uses the
-    /// same file.
-    pub(super) fn is_available(&self, cases: &[&dyn PrimitiveCase]) -> bool {
+    /// Entries for a primitive that is not among `cases` are kept but not used: a program that was
+    /// built with other primitives uses the same file.
+    fn has_strategy(&self, strategy: &Self::Strategy, _: &Device, cases: &[&PrimitiveCase]) -> bool {
         let primitive = cases.iter().find(|primitive| primitive.key() == self.primitive);
-        let is_known =
-            |primitive: &&dyn PrimitiveCase| self.strategy == DEFAULT || self.index_in(*primitive).is_some();
-        self.n > 0 && self.seconds > 0.0 && self.seconds.is_finite() && primitive.is_none_or(is_known)
+        primitive
+            .is_none_or(|primitive| strategy == DEFAULT || candidate_index(primitive, strategy).is_some())
     }
 
-    /// Returns the index of the strategy among the candidates of the primitive. `None` for the
-    /// default.
-    fn index_in(&self, primitive: &dyn PrimitiveCase) -> Option<usize> {
-        primitive.candidate_names().iter().position(|name| *name == self.strategy)
+    fn description(&self) -> String {
+        format!("{}, {} elements,", self.primitive, self.n)
     }
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.primitive.clone(), self.n.to_string()]
+    }
+
+    fn describe(strategy: &Self::Strategy) -> String {
+        strategy.clone()
+    }
+
+    fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {
+        &mut tuning.primitives
+    }
+}
+
+/// Returns the index of a strategy among the candidates of the primitive. `None` for the default.
+fn candidate_index(primitive: &PrimitiveCase, strategy: &str) -> Option<usize> {
+    primitive.candidate_names().iter().position(|name| name == strategy)
 }
 
 impl Tuning {
     /// Returns the index of the fastest candidate for a primitive, measured with the number of
     /// elements that is nearest to `n` by ratio, within a factor of four. `None` if the default was
     /// faster.
-    pub fn tuned_candidate(&self, primitive: &dyn PrimitiveCase, n: usize) -> Option<usize> {
-        self.nearest_primitive_entry(&primitive.key(), n)?.index_in(primitive)
+    pub fn tuned_candidate(&self, primitive: &PrimitiveCase, n: usize) -> Option<usize> {
+        candidate_index(primitive, &self.primitives.nearest(&primitive.key(), n)?.strategy)
     }
-}
-
-/// Result of tuning one primitive for one number of elements.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PrimitiveOutcome {
-    /// Entry for the tuning file.
-    pub entry: PrimitiveEntry,
-    /// Number of strategies that the device can run.
-    pub tried: usize,
-    /// Number of strategies that were considered.
-    pub available: usize,
-    /// Time of the strategy that is used without tuning.
-    pub default_seconds: f64,
 }
 
 /// Tunes `primitives` for each number of elements, or for their default ones if there are none.
 /// Calls `report` with each outcome.
 pub fn tune_primitives(
     device: &Device,
-    primitives: &[&'static dyn PrimitiveCase],
+    primitives: &[&'static PrimitiveCase],
     sizes: &[usize],
-    report: &mut dyn FnMut(&PrimitiveOutcome),
+    report: TuneReport<PrimitiveProblem>,
 ) -> Result<Tuning, MeasureError> {
-    let bench = PrimitivesBench::new(Some(device), None)?;
-    let mut tuning = Tuning::new(device);
-    for &primitive in primitives {
-        let sizes = if sizes.is_empty() { primitive.default_sizes(Some(device)) } else { sizes.to_vec() };
-        for n in sizes {
-            let outcome = tune_primitive(&bench, primitive, n)?;
-            report(&outcome);
-            tuning.insert_primitive_entry(outcome.entry);
-        }
-    }
-    Ok(tuning)
+    let bench = BenchPlace::new(Some(device), None)?;
+    let problems = primitives.iter().flat_map(|primitive| {
+        let sizes = if sizes.is_empty() { primitive.default_sizes(Some(device)) } else { sizes };
+        let problem = |n| PrimitiveProblem { primitive: primitive.key(), n: primitive.measured_size(n) };
+        sizes.iter().map(move |&n| problem(n)).collect::<Vec<_>>()
+    });
+    tune_each(device, problems, report, |problem| {
+        let primitive = primitives.iter().find(|primitive| primitive.key() == problem.primitive);
+        find_fastest_candidate(&bench, primitive.expect("one of the primitives"), problem.n)
+    })
 }
 
 /// Measures all candidates, and the default for comparison. Leaves out candidates that the device
 /// cannot run, for example because of too little shared memory.
-fn tune_primitive(
-    bench: &PrimitivesBench,
-    primitive: &'static dyn PrimitiveCase,
+fn find_fastest_candidate(
+    bench: &BenchPlace,
+    primitive: &'static PrimitiveCase,
     n: usize,
-) -> Result<PrimitiveOutcome, MeasureError> {
+) -> Result<FoundStrategy<String>, MeasureError> {
     let default_seconds = bench.measure_strategy(primitive, n, None).map_err(to_lab_error)?.times.median();
-    let available = primitive.candidate_names().len();
-    let (mut measured, mut last_error) = (Vec::new(), None);
-    for candidate in 0..available {
+    let names = primitive.candidate_names();
+    let (mut timed, mut last_error) = (Vec::new(), None);
+    for (candidate, name) in names.iter().enumerate() {
         match bench.measure_strategy(primitive, n, Some(candidate)) {
-            Ok(measurement) => measured.push(measurement),
+            Ok(measurement) => timed.push((name, measurement.times.median())),
             Err(PrimitiveError::Device(error)) => last_error = Some(error),
             Err(error) => return Err(to_lab_error(error)),
         }
     }
-    let median = |measurement: &PrimitiveMeasurement| measurement.times.median();
-    let Some(fastest) = measured.iter().min_by(|a, b| median(a).total_cmp(&median(b))) else {
+    let Some((name, seconds)) = timed.iter().min_by(|a, b| a.1.total_cmp(&b.1)) else {
         return Err(last_error.expect("every primitive has candidates").into());
     };
-    let (strategy, seconds) = match &fastest.strategy {
-        Some(name) if median(fastest) < default_seconds => (name.clone(), median(fastest)),
-        _ => (DEFAULT.to_owned(), default_seconds),
+    let (strategy, seconds) = match *seconds < default_seconds {
+        true => ((*name).clone(), *seconds),
+        false => (DEFAULT.to_owned(), default_seconds),
     };
-    let entry = PrimitiveEntry { primitive: primitive.key(), n: fastest.n, strategy, seconds };
-    Ok(PrimitiveOutcome { entry, tried: measured.len(), available, default_seconds })
+    Ok(FoundStrategy { strategy, seconds, tried: timed.len(), available: names.len(), default_seconds })
 }
 
 fn to_lab_error(error: PrimitiveError) -> MeasureError {
@@ -140,59 +137,47 @@ mod tests {
     use super::*;
     use crate::bench::primitives::{CheckedTimes, PRODUCTION_CASES, PrimitiveWork, SCAN_F32};
     use crate::timing::Times;
+    use crate::tuning::{TuneOutcome, TunedEntry};
 
-    /// Primitive whose default and candidates take given times. `None`: the device cannot run it.
-    #[derive(Debug)]
-    struct GivenTimes {
-        name: &'static str,
+    /// Returns the time of the default or of a candidate. `None`: the device cannot run it.
+    fn given_time(
         default: f64,
         candidates: [Option<f64>; 3],
+        candidate: Option<usize>,
+    ) -> Result<CheckedTimes, DeviceError> {
+        let seconds = candidate.map_or(Some(default), |candidate| candidates[candidate]);
+        let seconds = seconds.ok_or_else(|| DeviceError::BadChoice("x".to_owned()))?;
+        Ok(CheckedTimes { times: Times::from_seconds(vec![seconds]), difference: None })
     }
 
-    impl PrimitiveCase for GivenTimes {
-        fn name_and_input(&self) -> (&'static str, &'static str) {
-            (self.name, "given")
-        }
-
-        fn work(&self) -> PrimitiveWork {
-            PrimitiveWork::BytesPerElement(1.0)
-        }
-
-        fn candidate_names(&self) -> Vec<String> {
-            ["first", "second", "third"].map(str::to_owned).to_vec()
-        }
-
-        fn measure(
-            &self,
-            _: &PrimitivesBench,
-            _: usize,
-            candidate: Option<usize>,
-        ) -> Result<CheckedTimes, DeviceError> {
-            let seconds = candidate.map_or(Some(self.default), |candidate| self.candidates[candidate]);
-            let seconds = seconds.ok_or_else(|| DeviceError::BadChoice("x".to_owned()))?;
-            Ok(CheckedTimes { times: Times::from_seconds(vec![seconds]), difference: None })
-        }
+    fn given_names() -> Vec<String> {
+        ["first", "second", "third"].map(str::to_owned).to_vec()
     }
 
-    static IMPROVED: &dyn PrimitiveCase =
-        &GivenTimes { name: "improved", default: 4.0, candidates: [Some(4.0), Some(2.0), None] };
-    static BEST_BY_DEFAULT: &dyn PrimitiveCase =
-        &GivenTimes { name: "best", default: 3.0, candidates: [Some(3.0), Some(5.0), Some(4.0)] };
+    const WORK: PrimitiveWork = PrimitiveWork::BytesPerElement(1.0);
+    static IMPROVED: &PrimitiveCase =
+        &PrimitiveCase::new("improved", "given", WORK, given_names, |_, _, candidate| {
+            given_time(4.0, [Some(4.0), Some(2.0), None], candidate)
+        });
+    static BEST_BY_DEFAULT: &PrimitiveCase =
+        &PrimitiveCase::new("best", "given", WORK, given_names, |_, _, candidate| {
+            given_time(3.0, [Some(3.0), Some(5.0), Some(4.0)], candidate)
+        });
+
+    fn entry(primitive: &str, n: usize, strategy: &str, seconds: f64) -> TunedEntry<PrimitiveProblem> {
+        let problem = PrimitiveProblem { primitive: primitive.to_owned(), n };
+        TunedEntry { problem, strategy: strategy.to_owned(), seconds }
+    }
 
     #[test]
     fn the_fastest_candidate_is_found_and_used() {
         let Some(device) = crate::test_device() else { return };
         let mut outcomes = Vec::new();
-        let mut report = |outcome: &PrimitiveOutcome| outcomes.push(outcome.clone());
+        let mut report = |outcome: &TuneOutcome<PrimitiveProblem>| outcomes.push(outcome.clone());
         let cases = [IMPROVED, BEST_BY_DEFAULT];
         let tuning = tune_primitives(&device, &cases, &[5000], &mut report).unwrap();
-        let outcome = |primitive: &str, strategy: &str, seconds, tried, default_seconds| PrimitiveOutcome {
-            entry: PrimitiveEntry {
-                primitive: primitive.to_owned(),
-                n: 5000,
-                strategy: strategy.to_owned(),
-                seconds,
-            },
+        let outcome = |primitive: &str, strategy: &str, seconds, tried, default_seconds| TuneOutcome::Best {
+            entry: entry(primitive, 5000, strategy, seconds),
             tried,
             available: 3,
             default_seconds,
@@ -201,11 +186,12 @@ mod tests {
             outcomes,
             [outcome("improved given", "second", 2.0, 2, 4.0), outcome("best given", DEFAULT, 3.0, 3, 3.0)]
         );
-        assert!(outcomes.iter().all(|outcome| outcome.entry.is_available(&cases)));
+        let entries = tuning.primitives.entries();
+        assert!(entries.len() == 2 && entries.iter().all(|entry| entry.is_available(&device, &cases)));
         assert_eq!(tuning.tuned_candidate(IMPROVED, 4000), Some(1));
         assert_eq!(tuning.tuned_candidate(IMPROVED, 100), None);
         assert_eq!(tuning.tuned_candidate(BEST_BY_DEFAULT, 5000), None);
-        let bench = PrimitivesBench::new(Some(&device), Some(1)).unwrap().with_tuning(Some(&tuning));
+        let bench = BenchPlace::new(Some(&device), Some(1)).unwrap().with_tuning(Some(tuning.clone()));
         let strategy = |primitive| bench.measure_primitive(primitive, 5000).unwrap().strategy;
         assert_eq!(strategy(IMPROVED).as_deref(), Some("second"));
         assert_eq!(strategy(BEST_BY_DEFAULT), None);
@@ -213,31 +199,23 @@ mod tests {
 
     #[test]
     fn entries_of_unknown_strategies_are_refused() {
-        let entry = PrimitiveEntry {
-            primitive: SCAN_F32.key(),
-            n: 1,
-            strategy: "256 x 8, shared".to_owned(),
-            seconds: 1e-3,
+        let Some(device) = crate::test_device() else { return };
+        let is_available = |n, strategy: &str, seconds| {
+            entry(&SCAN_F32.key(), n, strategy, seconds).is_available(&device, &PRODUCTION_CASES)
         };
-        let is_available = |entry: &PrimitiveEntry| entry.is_available(&PRODUCTION_CASES);
-        assert!(is_available(&entry));
-        assert!(is_available(&PrimitiveEntry { strategy: DEFAULT.to_owned(), ..entry.clone() }));
-        for wrong in [
-            PrimitiveEntry { strategy: "256 x 7, shared".to_owned(), ..entry.clone() },
-            PrimitiveEntry { n: 0, ..entry.clone() },
-            PrimitiveEntry { seconds: f64::NAN, ..entry.clone() },
-        ] {
-            assert!(!is_available(&wrong), "{wrong:?}");
-        }
+        assert!(is_available(1, "256 x 8, shared", 1e-3) && is_available(1, DEFAULT, 1e-3));
+        assert!(!is_available(1, "256 x 7, shared", 1e-3));
+        assert!(!is_available(0, "256 x 8, shared", 1e-3));
+        assert!(!is_available(1, "256 x 8, shared", f64::NAN));
     }
 
     /// A program that knows more primitives may have written the entry.
     #[test]
     fn entries_of_unknown_primitives_are_accepted() {
-        let entry =
-            PrimitiveEntry { primitive: IMPROVED.key(), n: 1, strategy: "fourth".to_owned(), seconds: 1e-3 };
-        assert!(entry.is_available(&PRODUCTION_CASES));
-        assert!(!entry.is_available(&[IMPROVED]));
-        assert!(!PrimitiveEntry { n: 0, ..entry }.is_available(&PRODUCTION_CASES));
+        let Some(device) = crate::test_device() else { return };
+        let unknown = |n| entry(&IMPROVED.key(), n, "fourth", 1e-3);
+        assert!(unknown(1).is_available(&device, &PRODUCTION_CASES));
+        assert!(!unknown(1).is_available(&device, &[IMPROVED]));
+        assert!(!unknown(0).is_available(&device, &PRODUCTION_CASES));
     }
 }

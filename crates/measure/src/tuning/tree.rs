@@ -4,15 +4,17 @@
 //! which become smaller or stay the same. A run therefore prints a tuned strategy and records it,
 //! as for the direct sum.
 
-use orrery_device::{Device, DeviceError, DeviceKind};
+use orrery_device::{Device, DeviceKind};
 use orrery_gravity::settings::MAX_THETA;
 use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
 use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
-use super::Tuning;
-use super::candidates::{FastestCandidate, find_fastest};
+use super::entry::{TunedList, TunedProblem};
+use super::search::{FoundStrategy, find_fastest};
+use super::{TuneReport, Tuning, tune_each};
 use crate::MeasureError;
+use crate::bench::primitives::PrimitiveCase;
 use crate::sample::Shape;
 use crate::workload::DeviceWorkload;
 
@@ -35,51 +37,46 @@ pub fn default_tree_sizes(device: &Device) -> &'static [usize] {
     }
 }
 
-/// Fastest strategy of the tree.
+/// A tree.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TreeEntry {
-    /// Number of bodies of the measurement.
+pub struct TreeProblem {
+    /// Number of bodies.
     pub n: usize,
     /// Precision of the arithmetic.
     pub precision: Precision,
     /// Opening angle of the measurement. The entry is used for all opening angles.
     pub theta: f64,
-    /// The strategy.
-    pub strategy: TreeDeviceStrategy,
-    /// Time of one force evaluation, including the tree build.
-    pub seconds: f64,
 }
 
-impl TreeEntry {
-    /// Returns whether both entries are for the same number of bodies and precision.
-    pub(super) fn is_same_problem(&self, other: &Self) -> bool {
-        (self.n, self.precision) == (other.n, other.precision)
+impl TunedProblem for TreeProblem {
+    type Strategy = TreeDeviceStrategy;
+    type Kind = u8;
+
+    fn key(&self) -> (Self::Kind, usize) {
+        (self.precision as u8, self.n)
     }
 
-    /// Returns whether the tuner can choose this strategy on the device.
-    pub(super) fn is_available(&self, device: &Device) -> bool {
-        let Self { n, precision, theta, strategy, seconds } = *self;
-        n > 0
-            && theta > 0.0
-            && theta <= MAX_THETA
-            && seconds > 0.0
-            && seconds.is_finite()
-            && TreeDeviceStrategy::candidates(device, precision).contains(&strategy)
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
+        self.theta > 0.0
+            && self.theta <= MAX_THETA
+            && TreeDeviceStrategy::candidates(device, self.precision).contains(strategy)
     }
-}
 
-/// Result of tuning one number of bodies and precision.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TreeOutcome {
-    /// Entry for the tuning file.
-    pub entry: TreeEntry,
-    /// Number of strategies timed before the time limit.
-    pub tried: usize,
-    /// Number of available strategies.
-    pub available: usize,
-    /// Time of the strategy that is used without tuning.
-    pub default_seconds: f64,
+    fn description(&self) -> String {
+        format!("the tree of {} bodies", self.n)
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.n.to_string(), self.precision.as_str().to_owned()]
+    }
+
+    fn describe(strategy: &Self::Strategy) -> String {
+        strategy.describe()
+    }
+
+    fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {
+        &mut tuning.tree
+    }
 }
 
 /// Tunes the tree for each number of bodies and precision, with geometric acceptance and the
@@ -89,54 +86,39 @@ pub fn tune_tree(
     sizes: &[usize],
     precisions: &[Precision],
     theta: f64,
-    report: &mut dyn FnMut(&TreeOutcome),
+    report: TuneReport<TreeProblem>,
 ) -> Result<Tuning, MeasureError> {
-    let mut tuning = Tuning::new(device);
-    for &n in sizes {
-        let workload = DeviceWorkload::for_tree(device, Shape::Plummer, n, theta)?;
-        for &precision in precisions {
+    let problem = |n| precisions.iter().map(move |&precision| TreeProblem { n, precision, theta });
+    let mut workload: Option<DeviceWorkload> = None;
+    tune_each(
+        device,
+        sizes.iter().flat_map(|&n| problem(n)),
+        report,
+        |&TreeProblem { n, precision, .. }| {
+            // All precisions have the same bodies.
+            let bodies = match workload.take().filter(|bodies| bodies.body_count() == n) {
+                Some(bodies) => bodies,
+                None => DeviceWorkload::for_tree(device, Shape::Plummer, n, theta)?,
+            };
+            let bodies = workload.insert(bodies);
             let candidates = TreeDeviceStrategy::candidates(device, precision);
-            let fastest = find_fastest(&candidates, SECONDS_PER_SIZE, |strategy, repeats| {
-                time_strategy(&workload, strategy, repeats)
+            let found = find_fastest(&candidates, SECONDS_PER_SIZE, |strategy, repeats| {
+                bodies.time_strategy(*strategy, repeats)
             })?;
-            let (strategy, seconds) = worthwhile_strategy(&fastest, candidates[0]);
-            let entry = TreeEntry { n, precision, theta, strategy, seconds };
-            report(&TreeOutcome {
-                entry,
-                tried: fastest.tried,
-                available: candidates.len(),
-                default_seconds: fastest.default_seconds,
-            });
-            tuning.insert_tree_entry(entry);
-        }
-    }
-    Ok(tuning)
+            Ok(keep_default_for_small_gain(found, candidates[0]))
+        },
+    )
 }
 
-/// Returns the median time of `repeats` force evaluations, after an untimed one.
-fn time_strategy(
-    workload: &DeviceWorkload,
-    strategy: TreeDeviceStrategy,
-    repeats: usize,
-) -> Result<f64, DeviceError> {
-    let mut solver = workload.new_solver(strategy)?;
-    let seconds = workload.time_once(&mut solver)?;
-    if repeats <= 1 {
-        return Ok(seconds);
-    }
-    Ok(workload.time_repeats(&mut solver, repeats, seconds)?.median())
-}
-
-/// Returns the fastest strategy and its time, or the default if the gain is too small.
-fn worthwhile_strategy(
-    fastest: &FastestCandidate<TreeDeviceStrategy>,
+/// Replaces the fastest strategy by the default if the gain is too small.
+fn keep_default_for_small_gain(
+    found: FoundStrategy<TreeDeviceStrategy>,
     default: TreeDeviceStrategy,
-) -> (TreeDeviceStrategy, f64) {
-    if fastest.seconds <= MAX_TIME_SHARE * fastest.default_seconds {
-        (fastest.strategy, fastest.seconds)
-    } else {
-        (default, fastest.default_seconds)
+) -> FoundStrategy<TreeDeviceStrategy> {
+    if found.seconds <= MAX_TIME_SHARE * found.default_seconds {
+        return found;
     }
+    FoundStrategy { strategy: default, seconds: found.default_seconds, ..found }
 }
 
 #[cfg(test)]
@@ -144,6 +126,7 @@ mod tests {
     use super::*;
     use crate::bench::tree::production_strategy;
     use crate::sample::ReferenceForces;
+    use crate::tuning::TuneOutcome;
 
     #[test]
     fn the_fastest_tree_is_found_and_used() {
@@ -154,13 +137,13 @@ mod tests {
             outcomes.push(outcome.clone());
         })
         .unwrap();
-        let [TreeOutcome { entry, tried, available, default_seconds }] = &outcomes[..] else {
+        let [TuneOutcome::Best { entry, tried, available, default_seconds }] = &outcomes[..] else {
             panic!("{outcomes:?}");
         };
         let candidates = TreeDeviceStrategy::candidates(&device, precision);
         assert!(*tried <= *available && *available == candidates.len());
-        assert!(entry.is_available(&device) && *default_seconds >= entry.seconds, "{entry:?}");
-        assert_eq!(tuning.tree_entries(), [*entry]);
+        assert!(entry.is_available(&device, &[]) && *default_seconds >= entry.seconds, "{entry:?}");
+        assert_eq!(tuning.tree.entries(), [*entry]);
         assert_eq!(production_strategy(&device, Some(&tuning), 4000, precision), entry.strategy);
         let other = production_strategy(&device, Some(&tuning), 4001, precision);
         assert_eq!(other, TreeDeviceStrategy::default_for(&device, precision));
@@ -198,9 +181,15 @@ mod tests {
         let Some(device) = crate::test_device() else { return };
         let candidates = TreeDeviceStrategy::candidates(&device, Precision::Mixed);
         for (seconds, expected) in [(0.99, (candidates[0], 1.0)), (0.9, (candidates[1], 0.9))] {
-            let fastest =
-                FastestCandidate { strategy: candidates[1], seconds, tried: 2, default_seconds: 1.0 };
-            assert_eq!(worthwhile_strategy(&fastest, candidates[0]), expected);
+            let found = FoundStrategy {
+                strategy: candidates[1],
+                seconds,
+                tried: 2,
+                available: 2,
+                default_seconds: 1.0,
+            };
+            let kept = keep_default_for_small_gain(found, candidates[0]);
+            assert_eq!((kept.strategy, kept.seconds), expected);
         }
     }
 }

@@ -9,9 +9,12 @@ use orrery_fields::wave::device::{DeviceWave, WaveDeviceStrategy, WaveShape};
 use orrery_model::Precision;
 use serde::{Deserialize, Serialize};
 
-use super::Tuning;
-use super::candidates::find_fastest;
+use super::entry::{TunedEntry, TunedList, TunedProblem};
+use super::heat::measured_precisions;
+use super::search::{FoundStrategy, find_fastest};
+use super::{TuneReport, Tuning, tune_each};
 use crate::MeasureError;
+use crate::bench::primitives::PrimitiveCase;
 use crate::bench::wave::{WaveWorkload, bench_state, fits_memory, time_steps};
 
 /// Order of the waves that are tuned. Runs of other orders use the default strategy.
@@ -30,77 +33,85 @@ pub fn default_wave_sides(device: &Device, host_bytes: Option<u64>) -> Result<Ve
     Ok(sides.iter().copied().filter(|&side| fits_memory(side, device_bytes, host_bytes)).collect())
 }
 
-/// Fastest strategy of the wave solver for a grid.
+/// Waves of order 8 in a cube or a square.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WaveEntry {
+pub struct WaveGridProblem {
     /// 3 for a cube, 2 for a square.
     pub dimensions: usize,
-    /// Nodes along each side of the cube or square of the measurement.
+    /// Nodes along each side.
     pub side: usize,
     /// Precision of state and arithmetic.
     pub precision: Precision,
     /// Whether the velocity differs between nodes.
     pub is_variable: bool,
-    /// The strategy.
-    pub strategy: WaveDeviceStrategy,
-    /// Time of one step.
-    pub seconds: f64,
 }
 
-impl WaveEntry {
+impl WaveGridProblem {
+    fn of_workload(workload: &WaveWorkload) -> Self {
+        let WaveWorkload { dimensions, side, precision, is_variable, .. } = *workload;
+        Self { dimensions, side, precision, is_variable }
+    }
+
     fn workload(&self) -> WaveWorkload {
-        let Self { dimensions, side, precision, is_variable, .. } = *self;
+        let Self { dimensions, side, precision, is_variable } = *self;
         WaveWorkload { dimensions, side, precision, is_variable, layer_nodes: 0 }
     }
+}
 
-    /// Returns whether both entries are for the same grid.
-    pub(super) fn is_same_grid(&self, other: &Self) -> bool {
-        self.workload() == other.workload()
-    }
-
-    /// Returns the number of nodes of the measurement.
-    pub(super) fn nodes(&self) -> usize {
-        self.workload().grid().len()
-    }
-
-    /// Returns whether runs of this kind use the entry if their size is near enough.
-    pub(super) fn applies_to(&self, shape: &WaveShape, is_variable: bool) -> bool {
-        shape.radius == TUNED_ORDER.radius()
-            && (self.dimensions, self.precision, self.is_variable)
-                == (shape.dimensions, shape.precision, is_variable)
-    }
-
-    /// Returns whether the tuner could have measured the entry on this device.
-    pub(super) fn is_available(&self, device: &Device) -> bool {
-        let grid = self.workload().grid();
-        let is_problem = [2, 3].contains(&self.dimensions)
-            && grid.validate().is_ok()
-            && self.precision != Precision::Mixed
-            && self.seconds > 0.0;
-        is_problem && {
-            let shape = WaveShape::new(&grid, TUNED_ORDER.radius(), self.precision);
-            WaveDeviceStrategy::candidates(device, shape).contains(&self.strategy)
-        }
-    }
-
-    /// Returns the grid for reports, for example "256³" or "4096²".
-    pub fn grid_name(&self) -> String {
-        self.workload().grid_name()
+impl Tuning {
+    /// Returns the entry for waves whose number of nodes is nearest to that of `shape` by ratio,
+    /// within a factor of four. There are entries for order 8 only.
+    pub fn nearest_wave_entry(
+        &self,
+        shape: &WaveShape,
+        is_variable: bool,
+    ) -> Option<&TunedEntry<WaveGridProblem>> {
+        let kind = (shape.dimensions, shape.precision as u8, is_variable);
+        let is_tuned = shape.radius == TUNED_ORDER.radius();
+        self.wave.nearest(&kind, shape.planes * shape.plane_nodes).filter(|_| is_tuned)
     }
 }
 
-/// Result of tuning one grid.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaveOutcome {
-    /// Entry for the tuning file.
-    pub entry: WaveEntry,
-    /// Number of strategies timed before the time limit.
-    pub tried: usize,
-    /// Number of available strategies.
-    pub available: usize,
-    /// Time of one step of the strategy that is used without tuning.
-    pub default_seconds: f64,
+impl TunedProblem for WaveGridProblem {
+    type Strategy = WaveDeviceStrategy;
+    type Kind = (usize, u8, bool);
+
+    fn key(&self) -> (Self::Kind, usize) {
+        ((self.dimensions, self.precision as u8, self.is_variable), self.side)
+    }
+
+    fn size(&self) -> f64 {
+        self.workload().grid().len() as f64
+    }
+
+    fn has_strategy(&self, strategy: &Self::Strategy, device: &Device, _: &[&PrimitiveCase]) -> bool {
+        let grid = self.workload().grid();
+        [2, 3].contains(&self.dimensions)
+            && grid.validate().is_ok()
+            && self.precision != Precision::Mixed
+            && WaveDeviceStrategy::candidates(
+                device,
+                WaveShape::new(&grid, TUNED_ORDER.radius(), self.precision),
+            )
+            .contains(strategy)
+    }
+
+    fn description(&self) -> String {
+        format!("waves on {} nodes", self.workload().grid_name())
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let velocity = if self.is_variable { "per node" } else { "uniform" };
+        vec![self.workload().grid_name(), self.precision.as_str().to_owned(), velocity.to_owned()]
+    }
+
+    fn describe(strategy: &Self::Strategy) -> String {
+        strategy.name()
+    }
+
+    fn list_mut(tuning: &mut Tuning) -> &mut TunedList<Self> {
+        &mut tuning.wave
+    }
 }
 
 /// Tunes cubes with each number of nodes along a side, and squares with 16 times as many, in each
@@ -110,43 +121,33 @@ pub fn tune_wave(
     device: &Device,
     sides: &[usize],
     precisions: &[Precision],
-    report: &mut dyn FnMut(&WaveOutcome),
+    report: TuneReport<WaveGridProblem>,
 ) -> Result<Tuning, MeasureError> {
-    let mut tuning = Tuning::new(device);
-    for &precision in precisions {
-        for &side in sides {
+    let grids = measured_precisions(device, precisions).flat_map(|precision| {
+        sides.iter().flat_map(move |&side| {
             let [uniform, variable] =
                 [false, true].map(|is_variable| WaveWorkload::cube_and_square(side, precision, is_variable));
-            for workload in [uniform[0], variable[0], uniform[1], variable[1]] {
-                let outcome = match precision {
-                    Precision::Single => tune_grid::<f32>(device, workload)?,
-                    Precision::Double if device.properties().has_f64 => tune_grid::<f64>(device, workload)?,
-                    _ => continue,
-                };
-                report(&outcome);
-                tuning.insert_wave_entry(outcome.entry);
-            }
-        }
-    }
-    Ok(tuning)
+            [uniform[0], variable[0], uniform[1], variable[1]]
+        })
+    });
+    let problems = grids.map(|workload| WaveGridProblem::of_workload(&workload));
+    tune_each(device, problems, report, |grid| match grid.precision {
+        Precision::Double => find_for_grid::<f64>(device, grid),
+        _ => find_for_grid::<f32>(device, grid),
+    })
 }
 
-fn tune_grid<R: Scalar>(device: &Device, workload: WaveWorkload) -> Result<WaveOutcome, DeviceError> {
-    let medium = workload.medium::<R>(TUNED_ORDER);
+fn find_for_grid<R: Scalar>(
+    device: &Device,
+    grid: &WaveGridProblem,
+) -> Result<FoundStrategy<WaveDeviceStrategy>, MeasureError> {
+    let medium = grid.workload().medium::<R>(TUNED_ORDER);
     let candidates = WaveDeviceStrategy::candidates(device, WaveShape::of_medium(&medium));
     let state = bench_state(&medium);
     let mut wave = DeviceWave::new(device, medium, &state, candidates[0])?;
     drop(state);
-    let fastest = find_fastest(&candidates, SECONDS_PER_GRID, |strategy, repeats| {
+    find_fastest(&candidates, SECONDS_PER_GRID, |&strategy, repeats| {
         wave.set_strategy(strategy)?;
         Ok(time_steps(&mut wave, Some(repeats))?.median())
-    })?;
-    let WaveWorkload { dimensions, side, precision, is_variable, .. } = workload;
-    let (strategy, seconds) = (fastest.strategy, fastest.seconds);
-    Ok(WaveOutcome {
-        entry: WaveEntry { dimensions, side, precision, is_variable, strategy, seconds },
-        tried: fastest.tried,
-        available: candidates.len(),
-        default_seconds: fastest.default_seconds,
     })
 }

@@ -3,7 +3,7 @@
 use orrery_gravity::accuracy::ForceErrors;
 use orrery_gravity::settings::Acceptance;
 use orrery_gravity::solver::ForceProblem;
-use orrery_measure::bench::Measurement;
+use orrery_measure::bench::ForceMeasurement;
 use orrery_measure::bench::cpu::{self as measure, acceptance_for_rms, describe_acceptance};
 use orrery_measure::sample::Shape;
 use orrery_model::{Precision, format_count};
@@ -17,7 +17,7 @@ use crate::print::print_line;
 const DEFAULT_RMS: f64 = 1e-3;
 
 /// Measures the sum over all pairs.
-pub fn bench_direct(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement> {
+pub fn bench_direct(arguments: &BenchArgs, set: InstructionSet) -> Vec<ForceMeasurement> {
     let mut results = Vec::new();
     print_line!("");
     print_line!(
@@ -53,7 +53,7 @@ pub fn bench_direct(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measureme
 }
 
 /// Measures the tree.
-pub fn bench_tree(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement> {
+pub fn bench_tree(arguments: &BenchArgs, set: InstructionSet) -> Vec<ForceMeasurement> {
     let shape = arguments.bodies.map_or(Shape::Plummer, Into::into);
     let mut results = Vec::new();
     for n in selected_sizes(arguments, &[100_000, 1_000_000]) {
@@ -74,7 +74,7 @@ pub fn bench_tree(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement
     results
 }
 
-fn print_tree(measured: &Measurement, acceptance: &str) {
+fn print_tree(measured: &ForceMeasurement, acceptance: &str) {
     let (n, report) = (measured.n as f64, measured.tree.unwrap_or_default());
     let times = &measured.times;
     print_line!("");
@@ -100,7 +100,7 @@ fn print_tree(measured: &Measurement, acceptance: &str) {
 }
 
 /// Measures direct and tree with equal settings, from few to many bodies.
-pub fn bench_crossover(arguments: &BenchArgs, set: InstructionSet) -> Vec<Measurement> {
+pub fn bench_crossover(arguments: &BenchArgs, set: InstructionSet) -> Vec<ForceMeasurement> {
     let mut results = Vec::new();
     let repeats = repeat_count(arguments) as usize;
     print_line!("");

@@ -8,7 +8,7 @@ use orrery_gravity::integrator::leapfrog_step;
 use orrery_gravity::settings::{Acceptance, GravitySettings, SolverChoice};
 use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_measure::FLOPS_PER_PAIR;
-use orrery_measure::bench::Measurement;
+use orrery_measure::bench::ForceMeasurement;
 use orrery_measure::bench::direct as measure;
 use orrery_measure::format::{format_number, format_percent, format_seconds};
 use orrery_model::ic::Plummer;
@@ -114,7 +114,7 @@ fn bench_step(
     Ok(line)
 }
 
-fn print_measurement(measured: &Measurement, strategy: &DirectDeviceStrategy, tuned: bool) {
+fn print_measurement(measured: &ForceMeasurement, strategy: &DirectDeviceStrategy, tuned: bool) {
     let times = &measured.times;
     print_line!(
         "{:>9} {:>6} {:>9} {:>9.2e} {:>8} {:>7} {:>8} {:>7.1e} {:>7.1e}",

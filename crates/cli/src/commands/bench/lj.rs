@@ -3,18 +3,15 @@
 use orrery_device::Device;
 use orrery_fluids::device::MAX_PARTICLES;
 use orrery_fluids::settings::PairPrecision;
-use orrery_measure::bench::fluid::{self as measure, FluidMeasurement, STEPS_PER_MEASURE, precision_name};
-use orrery_measure::devices::cpu_name;
-use orrery_measure::format::{format_number, format_seconds};
+use orrery_measure::bench::fluid as measure;
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{about_cpu, check_memory, selected_sizes};
+use super::table::{BenchTable, bench_place, title_of};
+use super::{check_memory, selected_sizes};
 use crate::args::{BenchArgs, PrecisionFlag};
-use crate::commands::tune::load_tuning;
 use crate::failure::Failure;
-use crate::print::print_line;
 
 /// Refuses precisions that fluids do not have, and numbers of particles that exceed a device or the
 /// memory.
@@ -50,47 +47,10 @@ pub fn bench_lj(
     if device.is_some() && precision == PairPrecision::Double {
         return Err(Failure::Usage("--precision double: expected mixed for lj on a device".to_owned()));
     }
-    let repeats = arguments.repeats.map(|k| k as usize);
-    let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
-    let bench = measure::FluidBench::new(device, tuning, repeats)?;
-    match device {
-        Some(device) => print_line!("{}", device.title()),
-        None => print_line!("{}, {}, threads: {}", cpu_name(), set.name(), rayon::current_num_threads()),
-    }
-    print_line!("Lennard-Jones melt: density 0.8442, T 1.44, cutoff 2.5, dt 0.005, NVE");
-    print_line!("per step: with its share of builds and of energies every {STEPS_PER_MEASURE} steps");
-    print_line!("builds: steps per build of the lists; energies: time of one measurement");
-    print_line!("");
-    print_line!(
-        "{:>9} {:>9} {:>8} {:>8} {:>8} {:>10} {:>6} {:>8}",
-        "particles",
-        "precision",
-        "per step",
-        "fastest",
-        "steps/s",
-        "Mpart-st/s",
-        "builds",
-        "energies"
-    );
-    let mut results = Vec::new();
+    let place = bench_place(arguments, device, set)?;
+    let mut table = BenchTable::start(&title_of(device, set), &measure::notes(), &measure::COLUMNS);
     for n in selected_sizes(arguments, measure::default_sizes(device)) {
-        let line = bench.measure(n, precision)?;
-        print_row(&line);
-        results.push(line.to_json());
+        table.print(measure::measure(&place, n, precision)?);
     }
-    Ok((bench.device_json().unwrap_or_else(|| about_cpu(set)), json!(results)))
-}
-
-fn print_row(line: &FluidMeasurement) {
-    let [time, fastest] = [line.times.median(), line.times.fastest()].map(format_seconds);
-    print_line!(
-        "{:>9} {:>9} {time:>8} {fastest:>8} {:>8} {:>10} {:>6} {:>8}",
-        line.n,
-        precision_name(line.precision),
-        format_number(1.0 / line.times.median()),
-        format_number(line.particle_steps_per_s() / 1e6),
-        line.steps_per_build.map_or_else(|| "-".to_owned(), format_number),
-        format_seconds(line.measure_secs),
-    );
-    print_line!("          {}", line.strategy);
+    Ok(table.finish(&place))
 }

@@ -9,6 +9,7 @@ mod lj;
 mod primitives;
 mod run;
 mod scaling;
+mod table;
 mod tree;
 mod wave;
 
@@ -19,7 +20,7 @@ use orrery_engine::case::{BYTES_PER_BODY, available_memory};
 use orrery_engine::provenance;
 use orrery_formats::format_bytes;
 use orrery_measure::FLOPS_PER_PAIR;
-use orrery_measure::bench::{FLOPS_PER_CELL, Measurement};
+use orrery_measure::bench::{FLOPS_PER_CELL, ForceMeasurement};
 use orrery_measure::devices::cpu_name;
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
@@ -144,7 +145,7 @@ fn bench_cpu(arguments: &BenchArgs, case: BenchCase, set: InstructionSet) -> Vec
         | BenchCase::Run
         | BenchCase::Scaling => cpu::bench_direct(arguments, set),
     };
-    results.iter().map(Measurement::to_json).collect()
+    results.iter().map(ForceMeasurement::to_json).collect()
 }
 
 /// Refuses numbers of bodies that do not fit into the host's memory.

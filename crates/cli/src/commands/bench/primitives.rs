@@ -2,16 +2,16 @@
 
 use orrery_device::Device;
 use orrery_measure::bench::primitives::{
-    PRODUCTION_CASES, PrimitiveCase, PrimitiveError, PrimitiveMeasurement, PrimitivesBench,
+    PRODUCTION_CASES, PrimitiveCase, PrimitiveError, PrimitiveMeasurement,
 };
 use orrery_measure::devices::cpu_name;
 use orrery_measure::format::{format_number, format_percent, format_rate, format_seconds};
 use orrery_simd::InstructionSet;
 use serde_json::{Value, json};
 
+use super::table::bench_place;
 use super::{about_cpu, check_memory, selected_sizes};
 use crate::args::BenchArgs;
-use crate::commands::tune::load_tuning;
 use crate::failure::Failure;
 use crate::laboratory;
 use crate::print::print_line;
@@ -23,7 +23,7 @@ const MAX_PAIRS: u64 = 1 << 32;
 
 /// Returns the primitives that this program measures and tunes, in the order of the table: the
 /// production primitives, then those of the laboratory.
-pub fn primitive_cases() -> Vec<&'static dyn PrimitiveCase> {
+pub fn primitive_cases() -> Vec<&'static PrimitiveCase> {
     [&PRODUCTION_CASES, laboratory::primitive_cases()].concat()
 }
 
@@ -45,9 +45,7 @@ pub fn bench_primitives(
     if arguments.candidates && device.is_none() {
         return Err(Failure::Usage("--candidates needs a device, expected --device".to_owned()));
     }
-    let tuning = device.and_then(|device| load_tuning(device, arguments.no_tuned));
-    let bench =
-        PrimitivesBench::new(device, arguments.repeats.map(|k| k as usize))?.with_tuning(tuning.as_ref());
+    let bench = bench_place(arguments, device, set)?;
     match device {
         Some(device) => print_line!("{}", device.title()),
         None => print_line!("{}, threads: {}", cpu_name(), rayon::current_num_threads()),
@@ -70,7 +68,7 @@ pub fn bench_primitives(
     );
     let mut results = Vec::new();
     for primitive in primitive_cases() {
-        for n in selected_sizes(arguments, &primitive.default_sizes(device)) {
+        for n in selected_sizes(arguments, primitive.default_sizes(device)) {
             let line = bench.measure_primitive(primitive, n).map_err(to_failure)?;
             print_row(&line);
             results.push(line.to_json());

@@ -11,9 +11,10 @@ use orrery_device::{Device, DeviceChoice};
 use orrery_engine::case::available_memory;
 use orrery_measure::devices::cpu_name;
 use orrery_measure::format::{format_rate, format_seconds, format_thousands, wrap_text};
-use orrery_measure::scaling::model::Link;
+use orrery_measure::scaling::model::MessageLink;
 use orrery_measure::scaling::{
-    self as measure, DEFAULT_LINK, Physics, PingPong, Processors, Rank, ScalingSettings, ScalingStudy,
+    self as measure, DEFAULT_LINK, MeasuredPhysics, MeasuredRank, PingPong, Processors, ScalingSettings,
+    ScalingStudy,
 };
 use orrery_model::format_count;
 use orrery_simd::InstructionSet;
@@ -49,7 +50,7 @@ pub fn check_scaling_flags(arguments: &BenchArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(message.to_owned()));
     }
     if let (Some(&n), Some(physics)) = (arguments.n.first(), arguments.physics.first()) {
-        let least = Physics::from(*physics).min_size();
+        let least = MeasuredPhysics::from(*physics).min_size();
         if n < least {
             return Err(Failure::Usage(format!("-n {n} is outside n >= {least}")));
         }
@@ -119,7 +120,10 @@ pub fn follow_scaling(arguments: &BenchArgs, transport: &Transport) -> Result<()
 }
 
 /// Measures with one thread of this process per device.
-fn measure_on_threads(arguments: &BenchArgs, devices: &[DeviceChoice]) -> Result<Option<Report>, Failure> {
+fn measure_on_threads(
+    arguments: &BenchArgs,
+    devices: &[DeviceChoice],
+) -> Result<Option<ScalingReport>, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.map_or(cores, |threads| threads as usize);
     let report = Mutex::new(None);
@@ -142,7 +146,7 @@ fn measure_in_pool(
     arguments: &BenchArgs,
     transport: &Transport,
     choice: DeviceChoice,
-) -> Result<Option<Report>, Failure> {
+) -> Result<Option<ScalingReport>, Failure> {
     rayon::scope(|_| measure(arguments, transport, choice))
 }
 
@@ -151,7 +155,7 @@ fn measure(
     arguments: &BenchArgs,
     transport: &Transport,
     choice: DeviceChoice,
-) -> Result<Option<Report>, Failure> {
+) -> Result<Option<ScalingReport>, Failure> {
     let device = Device::open_for_rank(choice, transport.local_rank())?;
     let device = device.map(|device| device.for_rank(transport.local_rank())).transpose()?;
     let device = device.as_ref();
@@ -161,12 +165,12 @@ fn measure(
         run_secs: RUN_SECS,
         memory: None,
     };
-    let mut rank = Rank { transport, device, settings };
+    let mut rank = MeasuredRank { transport, device, settings };
     let processors = Processors::find(&rank)?;
     rank.settings.memory = memory_per_rank(&rank, &processors)?;
     let sizes = selected_sizes(arguments, &rank)?;
     let link = predicted_link(arguments);
-    let mut report = Report::new(&rank, &processors, link);
+    let mut report = ScalingReport::new(&rank, &processors, link);
     let is_leader = transport.rank() == 0;
     if is_leader {
         report.print_heading();
@@ -189,17 +193,20 @@ fn measure(
     Ok(is_leader.then_some(report))
 }
 
-fn selected_physics(arguments: &BenchArgs) -> Vec<Physics> {
+fn selected_physics(arguments: &BenchArgs) -> Vec<MeasuredPhysics> {
     match arguments.physics.is_empty() {
-        true => Physics::ALL.to_vec(),
-        false => arguments.physics.iter().map(|flag| Physics::from(*flag)).collect(),
+        true => MeasuredPhysics::ALL.to_vec(),
+        false => arguments.physics.iter().map(|flag| MeasuredPhysics::from(*flag)).collect(),
     }
 }
 
 /// Returns the physics with their sizes, or an error if the ranks cannot divide one of them.
-fn selected_sizes(arguments: &BenchArgs, rank: &Rank<'_>) -> Result<Vec<(Physics, usize)>, Failure> {
+fn selected_sizes(
+    arguments: &BenchArgs,
+    rank: &MeasuredRank<'_>,
+) -> Result<Vec<(MeasuredPhysics, usize)>, Failure> {
     let ranks = rank.transport.size();
-    let size_of = |physics: Physics| {
+    let size_of = |physics: MeasuredPhysics| {
         let n = arguments.n.first().copied().unwrap_or_else(|| physics.default_size(rank.device));
         let least = ranks * physics.min_size() / 2;
         if n >= least {
@@ -213,15 +220,15 @@ fn selected_sizes(arguments: &BenchArgs, rank: &Rank<'_>) -> Result<Vec<(Physics
     selected_physics(arguments).into_iter().map(size_of).collect()
 }
 
-fn predicted_link(arguments: &BenchArgs) -> Link {
-    Link {
+fn predicted_link(arguments: &BenchArgs) -> MessageLink {
+    MessageLink {
         latency_secs: arguments.link_latency_us.map_or(DEFAULT_LINK.latency_secs, |us| 1e-6 * us),
         bytes_per_s: arguments.link_gb_per_s.map_or(DEFAULT_LINK.bytes_per_s, |gb| 1e9 * gb),
     }
 }
 
 /// Returns the bytes that a problem may need on this rank. Ranks may be on the same computer.
-fn memory_per_rank(rank: &Rank<'_>, processors: &Processors) -> Result<Option<u64>, Failure> {
+fn memory_per_rank(rank: &MeasuredRank<'_>, processors: &Processors) -> Result<Option<u64>, Failure> {
     let ranks = rank.transport.size();
     let share = |bytes: u64, sharing: usize| (MEMORY_SHARE * bytes as f64) as u64 / sharing.max(1) as u64;
     let host = available_memory().map(|bytes| share(bytes, ranks));
@@ -239,7 +246,7 @@ fn plot_path(path: &Path, name: &str) -> PathBuf {
 
 const EFFICIENCY: &str = "efficiency";
 
-fn check_plots(path: &Path, physics: &[Physics], force: bool) -> Result<(), Failure> {
+fn check_plots(path: &Path, physics: &[MeasuredPhysics], force: bool) -> Result<(), Failure> {
     if path.extension() != Some("svg".as_ref()) {
         return Err(Failure::Usage(format!("{}: expected a name ending in .svg", path.display())));
     }
@@ -248,20 +255,20 @@ fn check_plots(path: &Path, physics: &[Physics], force: bool) -> Result<(), Fail
 }
 
 /// Results of all physics.
-struct Report {
+struct ScalingReport {
     title: String,
     device: Value,
     ranks: usize,
     slots: usize,
     threads: usize,
     transport: String,
-    link: Link,
+    link: MessageLink,
     ping_pong: Vec<PingPong>,
     studies: Vec<ScalingStudy>,
 }
 
-impl Report {
-    fn new(rank: &Rank<'_>, processors: &Processors, link: Link) -> Self {
+impl ScalingReport {
+    fn new(rank: &MeasuredRank<'_>, processors: &Processors, link: MessageLink) -> Self {
         let ranks = rank.transport.size();
         let set = InstructionSet::best();
         Self {
@@ -339,7 +346,7 @@ mod tests {
     fn plots_are_named_after_their_physics() {
         let path = Path::new("out/scaling.svg");
         assert_eq!(plot_path(path, "wave"), Path::new("out/scaling-wave.svg"));
-        let failure = check_plots(Path::new("scaling.png"), &[Physics::Wave], false).unwrap_err();
+        let failure = check_plots(Path::new("scaling.png"), &[MeasuredPhysics::Wave], false).unwrap_err();
         assert_eq!(failure.to_string(), "scaling.png: expected a name ending in .svg");
     }
 }

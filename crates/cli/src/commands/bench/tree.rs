@@ -7,7 +7,7 @@ use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
 use orrery_measure::FLOPS_PER_PAIR;
 use orrery_measure::bench::direct;
 use orrery_measure::bench::tree::{self as measure, flops_per_cell};
-use orrery_measure::bench::{Measurement, TreeFigures};
+use orrery_measure::bench::{ForceMeasurement, TreeFigures};
 use orrery_measure::format::{format_number, format_percent, format_rate, format_seconds, format_thousands};
 use orrery_measure::sample::Shape;
 use orrery_measure::tuning::Tuning;
@@ -118,7 +118,12 @@ pub fn bench_crossover(arguments: &BenchArgs, device: &Device) -> Result<(Value,
     Ok((trees.device_json(), json!(results)))
 }
 
-fn print_measurement(measured: &Measurement, shape: Shape, strategy: &TreeDeviceStrategy, is_tuned: bool) {
+fn print_measurement(
+    measured: &ForceMeasurement,
+    shape: Shape,
+    strategy: &TreeDeviceStrategy,
+    is_tuned: bool,
+) {
     let (n, times) = (measured.n as f64, &measured.times);
     let tree = measured.tree.unwrap_or_default();
     let TreeFigures { body_terms, cell_terms, .. } = tree;

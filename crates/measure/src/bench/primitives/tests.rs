@@ -3,7 +3,7 @@ use super::*;
 
 #[test]
 fn every_primitive_is_correct_and_timed_on_the_cpu() {
-    let bench = PrimitivesBench::new(None, Some(3)).unwrap();
+    let bench = BenchPlace::new(None, Some(3)).unwrap();
     for primitive in PRODUCTION_CASES {
         let result = bench.measure_primitive(primitive, 20_011).unwrap();
         assert!(result.times.fastest() > 0.0 && result.times.count() == 3, "{result:?}");
@@ -14,7 +14,7 @@ fn every_primitive_is_correct_and_timed_on_the_cpu() {
 #[test]
 fn every_primitive_is_correct_and_timed_on_a_device() {
     let Some(device) = crate::test_device() else { return };
-    let bench = PrimitivesBench::new(Some(&device), Some(2)).unwrap();
+    let bench = BenchPlace::new(Some(&device), Some(2)).unwrap();
     for (primitive, n) in
         PRODUCTION_CASES.into_iter().flat_map(|primitive| [(primitive, 1), (primitive, 5001)])
     {
@@ -26,7 +26,7 @@ fn every_primitive_is_correct_and_timed_on_a_device() {
 
 #[test]
 fn every_candidate_is_measured_and_named() {
-    let bench = PrimitivesBench::new(None, Some(1)).unwrap();
+    let bench = BenchPlace::new(None, Some(1)).unwrap();
     for primitive in PRODUCTION_CASES {
         let results = bench.measure_candidates(primitive, 1000).unwrap();
         let names: Vec<String> = results.iter().filter_map(|result| result.strategy.clone()).collect();

@@ -1,6 +1,8 @@
-use orrery_fields::wave::device::WaveDeviceStrategy;
+use orrery_fields::heat::device::HeatDeviceStrategy;
+use orrery_fields::wave::device::{WaveDeviceStrategy, WaveShape};
 use orrery_fluids::FluidStrategy;
 use orrery_fluids::sample::melt_settings;
+use orrery_gravity::solver::direct::device::DirectDeviceStrategy;
 use orrery_gravity::solver::tree::device::TreeDeviceStrategy;
 use orrery_model::wave::WaveGrid;
 
@@ -13,7 +15,7 @@ fn example_tuning(device: &Device, sizes: &[usize]) -> Tuning {
     for &n in sizes {
         let precision = Precision::Single;
         let strategy = DirectDeviceStrategy::candidates(device, n, precision)[0];
-        tuning.insert_entry(Entry { n, precision, strategy, seconds: 1e-3 });
+        tuning.insert(TunedEntry { problem: DirectProblem { n, precision }, strategy, seconds: 1e-3 });
     }
     tuning
 }
@@ -27,7 +29,7 @@ fn load_known(path: &Path, device: &Device) -> Result<Option<Tuning>, IgnoredFil
 fn nearest_size_within_a_factor_of_four_is_used() {
     let Some(device) = test_device() else { return };
     let tuning = example_tuning(&device, &[1024, 16_384]);
-    let nearest_size = |n| tuning.nearest_entry(n, Precision::Single).map(|entry| entry.n);
+    let nearest_size = |n| tuning.nearest_entry(n, Precision::Single).map(|entry| entry.problem.n);
     assert_eq!(nearest_size(1024), Some(1024));
     assert_eq!(nearest_size(256), Some(1024));
     assert_eq!(nearest_size(255), None);
@@ -69,6 +71,7 @@ fn damaged_and_stale_files_are_ignored_with_a_one_line_reason() {
             "damaged (unknown variant `fast-math`, expected `tiled` or `pairs-once`",
         ),
         (valid.replace("\"n\":1024", "\"n\":-1"), "damaged"),
+        (valid.replace("\"n\":1024", "\"n\":1024,\"m\":1"), "damaged (unknown field `m`"),
         (valid.replace("\"layout\":1", "\"layout\":7"), "stale (layout 7, expected 1)"),
         (valid.replace(&driver, "\"another\""), "stale (driver another"),
         (valid.replace(PROGRAM, "0.0.0"), "stale (program 0.0.0"),
@@ -104,12 +107,13 @@ fn tree_entries_are_kept_with_others_and_found_by_the_number_of_bodies() {
     ] {
         // The last candidate has other leaves than the default.
         let strategy = *TreeDeviceStrategy::candidates(&device, precision).last().unwrap();
-        tree.insert_tree_entry(TreeEntry { n, precision, theta: 0.6, strategy, seconds: 1e-3 });
+        let problem = TreeProblem { n, precision, theta: 0.6 };
+        tree.insert(TunedEntry { problem, strategy, seconds: 1e-3 });
     }
     tree.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    assert_eq!((loaded.entries().len(), loaded.tree_entries().len()), (1, 3));
-    let nearest_size = |n, precision| loaded.nearest_tree_entry(n, precision).map(|entry| entry.n);
+    assert_eq!((loaded.entries.entries().len(), loaded.tree.entries().len()), (1, 3));
+    let nearest_size = |n, precision| loaded.nearest_tree_entry(n, precision).map(|entry| entry.problem.n);
     assert_eq!(
         [1023, 1024, 30_000, 300_000].map(|n| nearest_size(n, Precision::Single)),
         [None, Some(4096), Some(65_536), None]
@@ -131,10 +135,10 @@ fn tree_entries_are_kept_with_others_and_found_by_the_number_of_bodies() {
     }
 }
 
-fn heat_entry(device: &Device, side: usize, is_variable: bool) -> HeatEntry {
+fn heat_entry(device: &Device, side: usize, is_variable: bool) -> TunedEntry<HeatPlateProblem> {
     let precision = Precision::Single;
     let strategy = HeatDeviceStrategy::default_for(device, side * side, precision, is_variable);
-    HeatEntry { side, precision, is_variable, strategy, seconds: 1e-3 }
+    TunedEntry { problem: HeatPlateProblem { side, precision, is_variable }, strategy, seconds: 1e-3 }
 }
 
 #[test]
@@ -148,13 +152,13 @@ fn heat_entries_are_kept_with_others_and_found_by_the_number_of_nodes() {
     assert!(!std::fs::read_to_string(&path).unwrap().contains("heat"));
     let mut heat = Tuning::new(&device);
     for (side, is_variable) in [(1024, false), (4096, false), (1024, true), (1024, false)] {
-        heat.insert_heat_entry(heat_entry(&device, side, is_variable));
+        heat.insert(heat_entry(&device, side, is_variable));
     }
     heat.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    assert_eq!((loaded.entries().len(), loaded.heat_entries().len()), (1, 3));
+    assert_eq!((loaded.entries.entries().len(), loaded.heat.entries().len()), (1, 3));
     let side = |nodes, is_variable| {
-        loaded.nearest_heat_entry(nodes, Precision::Single, is_variable).map(|entry| entry.side)
+        loaded.nearest_heat_entry(nodes, Precision::Single, is_variable).map(|entry| entry.problem.side)
     };
     assert_eq!(side(1 << 20, false), Some(1024));
     assert_eq!(side(1 << 18, false), Some(1024));
@@ -168,10 +172,16 @@ fn heat_entries_are_kept_with_others_and_found_by_the_number_of_nodes() {
     assert_eq!(reason, "stale (its strategy for 1024 x 1024 nodes is not available)");
 }
 
-fn wave_entry(device: &Device, dimensions: usize, side: usize, is_variable: bool) -> WaveEntry {
+fn wave_entry(
+    device: &Device,
+    dimensions: usize,
+    side: usize,
+    is_variable: bool,
+) -> TunedEntry<WaveGridProblem> {
     let precision = Precision::Single;
     let strategy = WaveDeviceStrategy::default_for(device, wave_shape(dimensions, side));
-    WaveEntry { dimensions, side, precision, is_variable, strategy, seconds: 1e-3 }
+    let problem = WaveGridProblem { dimensions, side, precision, is_variable };
+    TunedEntry { problem, strategy, seconds: 1e-3 }
 }
 
 fn wave_shape(dimensions: usize, side: usize) -> WaveShape {
@@ -189,7 +199,7 @@ fn wave_entries_are_kept_with_others_and_found_by_shape() {
     let path = folder.path().join("x.json");
     // A file of an earlier version has no entries for waves.
     let mut old = example_tuning(&device, &[1024]);
-    old.insert_heat_entry(heat_entry(&device, 1024, false));
+    old.insert(heat_entry(&device, 1024, false));
     let text = serde_json::to_string(&old).unwrap().replace(",\"wave\":[]", "");
     assert!(!text.contains("wave\""));
     std::fs::write(&path, text).unwrap();
@@ -197,14 +207,16 @@ fn wave_entries_are_kept_with_others_and_found_by_shape() {
     for (dimensions, side, is_variable) in
         [(3, 128, false), (3, 512, false), (3, 128, true), (2, 2048, false), (3, 128, false)]
     {
-        wave.insert_wave_entry(wave_entry(&device, dimensions, side, is_variable));
+        wave.insert(wave_entry(&device, dimensions, side, is_variable));
     }
     wave.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    let counts = [loaded.entries().len(), loaded.heat_entries().len(), loaded.wave_entries().len()];
+    let counts = [loaded.entries.entries().len(), loaded.heat.entries().len(), loaded.wave.entries().len()];
     assert_eq!(counts, [1, 1, 4]);
     let side = |shape: WaveShape, is_variable| {
-        loaded.nearest_wave_entry(&shape, is_variable).map(|entry| (entry.dimensions, entry.side))
+        loaded
+            .nearest_wave_entry(&shape, is_variable)
+            .map(|entry| (entry.problem.dimensions, entry.problem.side))
     };
     assert_eq!(side(wave_shape(3, 128), false), Some((3, 128)));
     // 128³ = 2^21 nodes apply from 2^19 to 2^23 nodes, and 80³ < 2^19 < 81³.
@@ -238,12 +250,12 @@ fn fluid_entries_are_kept_with_others_and_found_by_the_number_of_particles() {
     for n in [65_536, 4096, 4096] {
         // The last candidate has another skin than the default.
         let strategy = *FluidStrategy::candidates(&device, n, &melt_settings()).last().unwrap();
-        fluid.insert_fluid_entry(FluidEntry { n, strategy, seconds: 1e-3 });
+        fluid.insert(TunedEntry { problem: FluidProblem { n }, strategy, seconds: 1e-3 });
     }
     fluid.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    assert_eq!((loaded.entries().len(), loaded.fluid_entries().len()), (1, 2));
-    let nearest_size = |n| loaded.nearest_fluid_entry(n).map(|entry| entry.n);
+    assert_eq!((loaded.entries.entries().len(), loaded.fluid.entries().len()), (1, 2));
+    let nearest_size = |n| loaded.nearest_fluid_entry(n).map(|entry| entry.problem.n);
     assert_eq!(
         (nearest_size(1023), nearest_size(1024), nearest_size(10_000)),
         (None, Some(4096), Some(4096))
@@ -272,18 +284,19 @@ fn primitive_entries_are_kept_with_others_and_found_by_name_and_size() {
         ("scan f32", 4096, "512 x 4, shared"),
     ] {
         let (primitive, strategy) = (primitive.to_owned(), strategy.to_owned());
-        primitives.insert_primitive_entry(PrimitiveEntry { primitive, n, strategy, seconds: 1e-3 });
+        let problem = PrimitiveProblem { primitive, n };
+        primitives.insert(TunedEntry { problem, strategy, seconds: 1e-3 });
     }
     primitives.save_to(&path, &device, &PRODUCTION_CASES).unwrap();
     let loaded = load_known(&path, &device).unwrap().unwrap();
-    assert_eq!((loaded.entries().len(), loaded.primitive_entries().len()), (1, 3));
-    let tuned = |primitive: &dyn PrimitiveCase, n| {
+    assert_eq!((loaded.entries.entries().len(), loaded.primitives.entries().len()), (1, 3));
+    let tuned = |primitive: &PrimitiveCase, n| {
         loaded.tuned_candidate(primitive, n).map(|index| primitive.candidate_names().swap_remove(index))
     };
     assert_eq!(tuned(SCAN_F32, 1024).as_deref(), Some("512 x 4, shared"));
     assert_eq!(tuned(SCAN_F32, 20_000).as_deref(), Some("128 x 8, shared"));
     // An entry of a primitive that this program does not know.
-    assert_eq!(loaded.nearest_primitive_entry("unknown image", 4096).unwrap().strategy, "32 x 32");
+    assert_eq!(loaded.primitives.nearest(&"unknown image".to_owned(), 4096).unwrap().strategy, "32 x 32");
     assert_eq!((tuned(SCAN_F32, 1023), tuned(SCAN_U32, 4096)), (None, None));
     let stale = std::fs::read_to_string(&path).unwrap().replace("128 x 8", "128 x 9");
     std::fs::write(&path, stale).unwrap();

@@ -42,7 +42,7 @@ struct Defaults {
 
 /// A run to measure. The case is never [`RunCase::Threads`], which gives two workloads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Workload {
+pub struct BenchRunCase {
     pub case: RunCase,
     /// Number of bodies, or of nodes along a side.
     pub n: usize,
@@ -53,7 +53,10 @@ pub struct Workload {
 }
 
 /// Returns the runs that the flags select, in the order of [`RunCase`].
-pub fn selected_workloads(arguments: &BenchArgs, device: Option<&Device>) -> Result<Vec<Workload>, Failure> {
+pub fn selected_workloads(
+    arguments: &BenchArgs,
+    device: Option<&Device>,
+) -> Result<Vec<BenchRunCase>, Failure> {
     let is_selected = |case: RunCase| match arguments.run_cases.as_slice() {
         [] => case != RunCase::Threads || (device.is_none() && rayon::current_num_threads() > 1),
         cases => cases.contains(&case),
@@ -69,21 +72,21 @@ pub fn selected_workloads(arguments: &BenchArgs, device: Option<&Device>) -> Res
         let message = "--case threads: compares one thread with all, expected more than one thread";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let mut workloads: Vec<Workload> = Vec::new();
+    let mut workloads: Vec<BenchRunCase> = Vec::new();
     for &selected in RunCase::value_variants().iter().filter(|&&case| is_selected(case)) {
         let (case, thread_counts) = match selected {
             RunCase::Threads => (RunCase::GalaxyCollision, &[None, Some(1)][..]),
             case => (case, &[None][..]),
         };
-        let default = Workload::defaults(case);
+        let default = BenchRunCase::defaults(case);
         let is_gpu = device.is_some_and(|device| device.properties().kind == DeviceKind::Gpu);
         let size = if is_gpu { default.gpu_size } else { default.cpu_size };
         for n in selected_sizes(arguments, &[size]) {
             for &threads in thread_counts {
                 let steps = arguments.steps.unwrap_or(default.steps);
                 let precision =
-                    arguments.precision.map_or_else(|| Workload::default_precision(case), |flag| flag.0);
-                let workload = Workload { case, n, steps, precision, threads };
+                    arguments.precision.map_or_else(|| BenchRunCase::default_precision(case), |flag| flag.0);
+                let workload = BenchRunCase { case, n, steps, precision, threads };
                 if !workloads.contains(&workload) {
                     workloads.push(workload);
                 }
@@ -93,7 +96,7 @@ pub fn selected_workloads(arguments: &BenchArgs, device: Option<&Device>) -> Res
     Ok(workloads)
 }
 
-impl Workload {
+impl BenchRunCase {
     /// Returns true for a run of a field.
     pub fn is_field(case: RunCase) -> bool {
         matches!(case, RunCase::Heat | RunCase::Wave)
@@ -309,13 +312,13 @@ mod tests {
         }
     }
 
-    fn workloads(text: &str) -> Vec<Workload> {
+    fn workloads(text: &str) -> Vec<BenchRunCase> {
         let arguments = flags(text);
         check_flags(&arguments).unwrap_or_else(|e| panic!("{text}: {e}"));
         selected_workloads(&arguments, None).unwrap_or_else(|e| panic!("{text}: {e}"))
     }
 
-    fn load(workload: &Workload) -> Case {
+    fn load(workload: &BenchRunCase) -> Case {
         workload.load(&flags("orrery bench run"), u64::MAX).unwrap_or_else(|e| panic!("{e}"))
     }
 
@@ -326,7 +329,7 @@ mod tests {
         let help = bench.get_after_help().expect("default sizes").to_string();
         for case in RunCase::value_variants() {
             let value = case.to_possible_value().unwrap();
-            let Defaults { cpu_size, gpu_size, steps, .. } = Workload::defaults(*case);
+            let Defaults { cpu_size, gpu_size, steps, .. } = BenchRunCase::defaults(*case);
             let gpu_size = if *case == RunCase::Threads { "-".to_owned() } else { gpu_size.to_string() };
             let row = format!("\n  {:<16}  {cpu_size:<5}  {gpu_size:<7}  {steps:>5}  ", value.get_name());
             assert!(help.contains(&row), "{row:?}: {help}");
@@ -336,7 +339,7 @@ mod tests {
     #[test]
     fn flags_select_runs_sizes_and_steps() {
         let all = workloads("orrery bench run");
-        let names: Vec<_> = all.iter().filter(|run| run.threads.is_none()).map(Workload::name).collect();
+        let names: Vec<_> = all.iter().filter(|run| run.threads.is_none()).map(BenchRunCase::name).collect();
         assert_eq!(names, ["galaxy-collision", "plummer", "few-bodies", "heat", "wave"]);
         assert!(all.iter().all(|run| run.threads.is_none() || run.case == RunCase::GalaxyCollision));
         let some = workloads("orrery bench run --case wave,heat --steps 2e1 --precision double");
@@ -387,8 +390,8 @@ mod tests {
             (RunCase::Wave, 40),
         ] {
             for steps in [1, 7, 2000] {
-                let precision = Workload::default_precision(case);
-                let loaded = load(&Workload { case, n, steps, precision, threads: None });
+                let precision = BenchRunCase::default_precision(case);
+                let loaded = load(&BenchRunCase { case, n, steps, precision, threads: None });
                 assert_eq!((loaded.time.end / fixed_step(&loaded)).round(), steps as f64);
                 assert_eq!(shortened(&loaded, 20).time.end, end_after(&loaded, steps.min(20)), "{case:?}");
                 assert_eq!(loaded.physics.precision(), precision);
@@ -406,7 +409,7 @@ mod tests {
             (RunCase::Heat, 17, 1_000_000_000, "--steps 1000000000: "),
         ] {
             let arguments = flags(&format!("orrery bench run --steps {steps}"));
-            let workload = Workload { case, n, steps, precision, threads: None };
+            let workload = BenchRunCase { case, n, steps, precision, threads: None };
             let message = workload.load(&arguments, u64::MAX).unwrap_err().to_string();
             assert!(message.starts_with(flag), "{message}");
         }
@@ -416,7 +419,7 @@ mod tests {
     /// third is written.
     #[test]
     fn disk_space_is_that_of_checkpoints_snapshots_and_images() {
-        let workload = Workload {
+        let workload = BenchRunCase {
             case: RunCase::Plummer,
             n: 100,
             steps: 400,

@@ -20,7 +20,7 @@ use orrery_simd::InstructionSet;
 use rayon::ThreadPool;
 use serde_json::{Value, json};
 
-use cases::{Workload, selected_workloads};
+use cases::{BenchRunCase, selected_workloads};
 use scratch::ScratchFolder;
 
 use super::{about_cpu, device_choice};
@@ -59,7 +59,7 @@ pub fn check_run_flags(arguments: &BenchArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("-n: bench run has runs of different kinds, {expected}")));
     }
     let has_fields =
-        |cases: &[RunCase]| cases.is_empty() || cases.iter().any(|case| Workload::is_field(*case));
+        |cases: &[RunCase]| cases.is_empty() || cases.iter().any(|case| BenchRunCase::is_field(*case));
     if arguments.precision.is_some_and(|flag| flag.0 == Precision::Mixed) && has_fields(&arguments.run_cases)
     {
         let expected = "expected single or double for heat and wave; --case selects other runs";
@@ -103,7 +103,7 @@ fn about_device(device: &Device) -> Value {
 
 /// A workload with its result.
 struct RunResult {
-    workload: Workload,
+    workload: BenchRunCase,
     threads: usize,
     outcome: Outcome,
 }
@@ -148,15 +148,15 @@ fn ratio(summary: &Summary) -> f64 {
 /// before `print_heading` is called.
 fn measure_workloads(
     arguments: &BenchArgs,
-    workloads: &[Workload],
+    workloads: &[BenchRunCase],
     control: &Control,
     print_heading: impl FnOnce(),
 ) -> Result<Vec<RunResult>, Failure> {
     let scratch = ScratchFolder::create()?;
-    let prepare = |workload: &Workload| workload.prepare(arguments, control, &scratch);
+    let prepare = |workload: &BenchRunCase| workload.prepare(arguments, control, &scratch);
     let cases = workloads.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
     print_heading();
-    let measure = |(workload, case): (&Workload, Result<Case, String>)| -> Result<RunResult, Failure> {
+    let measure = |(workload, case): (&BenchRunCase, Result<Case, String>)| -> Result<RunResult, Failure> {
         let pool = workload.threads.map(thread_pool).transpose()?;
         let threads = workload.threads.unwrap_or_else(rayon::current_num_threads);
         let outcome = match case {
@@ -319,7 +319,8 @@ impl RunResult {
     /// with all threads. `None` for other runs.
     fn speedup(&self, all: &[Self]) -> Option<f64> {
         self.workload.threads?;
-        let is_same = |other: &&Self| other.workload == Workload { threads: None, ..self.workload.clone() };
+        let is_same =
+            |other: &&Self| other.workload == BenchRunCase { threads: None, ..self.workload.clone() };
         let other = all.iter().find(is_same)?.measured()?;
         Some(run_secs(self.measured()?.median()) / run_secs(other.median()))
     }

@@ -2,7 +2,6 @@
 
 use orrery_cluster::{Team, threads};
 use orrery_device::Device;
-use orrery_device::testing::{compile_only_cuda, ptx_only_cuda};
 use orrery_fluids::ensemble::Ensemble;
 use orrery_fluids::potential::{Potential, Truncation};
 use orrery_fluids::settings::{FluidSettings, PairPrecision, PairSearch};
@@ -11,7 +10,7 @@ use orrery_model::fluid::FluidParticles;
 use orrery_model::ic::lattice::Lattice;
 use orrery_model::simulation_box::SimulationBox;
 
-use super::check_kernels;
+use super::ListResult;
 
 /// A fluid whose kernels are compiled.
 #[derive(Clone, Copy)]
@@ -117,24 +116,21 @@ fn compile_part(device: &Device, variant: Variant, ensemble: Ensemble) {
     }));
 }
 
-#[test]
-fn fluids_compile_for_cuda() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
+/// Compiles the variants in every ensemble: eight kernels for each, and the scan.
+pub fn compile_variants(device: &Device) -> ListResult {
     for ensemble in ENSEMBLES {
         for variant in VARIANTS {
-            compile_variant(&cuda.device, variant, ensemble);
+            compile_variant(device, variant, ensemble);
         }
     }
-    // Eight kernels for each, and the scan.
-    check_kernels(&cuda, 8 * ENSEMBLES.len() * VARIANTS.len());
+    Ok(())
 }
 
-#[test]
-fn parts_of_fluids_compile_for_cuda() {
-    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
+/// Compiles the variants for one rank of several: eight kernels, those of ghosts, of which all
+/// pairs need two less, and the scan.
+pub fn compile_parts(device: &Device) -> ListResult {
     for (variant, ensemble) in VARIANTS.into_iter().zip(ENSEMBLES.into_iter().cycle()) {
-        compile_part(&cuda.device, variant, ensemble);
+        compile_part(device, variant, ensemble);
     }
-    // Eight kernels, those of ghosts, of which all pairs need two less, and the scan.
-    check_kernels(&cuda, 19 * VARIANTS.len() - 2);
+    Ok(())
 }
