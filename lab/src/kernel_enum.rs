@@ -5,7 +5,7 @@
 /// discriminants.
 ///
 /// `DEFINES` is put before the text of the kernel file. The module is built with
-/// `("RUNG", rung.kernel_name().to_owned())`.
+/// `("RUNG", rung.kernel_name().to_owned())`, or the discriminant is an argument of the kernel.
 macro_rules! kernel_enum {
     (
         $(#[$attribute:meta])*
@@ -20,10 +20,10 @@ macro_rules! kernel_enum {
 
         impl $name {
             /// Definitions of all names, as text of a kernel file.
-            pub(crate) const DEFINES: &str = concat!($("#define ", $kernel_name, " ", $value, "\n"),+);
+            pub const DEFINES: &str = concat!($("#define ", $kernel_name, " ", $value, "\n"),+);
 
             /// Returns the name in kernel files.
-            pub(crate) const fn kernel_name(self) -> &'static str {
+            pub const fn kernel_name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $kernel_name,)+
                 }
@@ -32,12 +32,12 @@ macro_rules! kernel_enum {
     };
 }
 
-pub(super) use kernel_enum;
+pub(crate) use kernel_enum;
 
 /// Checks that the text of a kernel file defines every name in its conditions on `subject`, for
 /// example `RUNG`. The compiler would count a name that is not defined as 0.
 #[cfg(test)]
-pub(super) fn check_conditions(text: &str, subject: &str) {
+pub fn check_conditions(text: &str, subject: &str) {
     let words = |line: &str| -> Vec<String> {
         line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').map(str::to_owned).collect()
     };
