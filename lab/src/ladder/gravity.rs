@@ -109,7 +109,7 @@ impl GravityLadder {
         if let Some((n, _)) = tried.last() {
             (ladder.n, request.n) = (*n, *n);
         }
-        let references = References { new_workload: self.new_workload, known: RefCell::default() };
+        let references = References::new(self.new_workload);
         for (index, run) in self.runnable_rungs(request)?.iter().enumerate() {
             (request.progress)(run.rung.name);
             let (n, run_seconds) = match tried.get(index) {
@@ -127,13 +127,15 @@ impl GravityLadder {
         Ok(())
     }
 
-    /// Builds every rung for few bodies on a device and runs it once.
+    /// Builds every rung for few bodies on a device and runs it once, apart from the defaults, which
+    /// are production kernels.
     pub fn run_once(&self, device: &Device) -> Result<(), MeasureError> {
-        let references = References { new_workload: self.new_workload, known: RefCell::default() };
+        let references = References::new(self.new_workload);
         let request =
             LadderRequest { device: Some(device), n: TEST_BODIES, tuning: None, progress: &mut |_| () };
         for run in self.runnable_rungs(&request)? {
-            if matches!(run.processor, Processor::Device(_)) {
+            let is_default = run.rung.kind == GravityRungKind::Default;
+            if matches!(run.processor, Processor::Device(_)) && !is_default {
                 self.prepare(&run, TEST_BODIES, &references)?.run()?;
             }
         }
@@ -186,7 +188,7 @@ impl GravityLadder {
             (Processor::Host(_), RungSizes::Common) => MAX_CPU_SECONDS,
             _ => self.max_run_seconds,
         };
-        let references = References { new_workload: self.new_workload, known: RefCell::default() };
+        let references = References::new(self.new_workload);
         largest_affordable_size(n, limit, |n| self.prepare(run, n, &references)?.time_once())
     }
 
@@ -267,6 +269,10 @@ struct References {
 }
 
 impl References {
+    fn new(new_workload: fn(usize) -> Workload) -> Self {
+        Self { new_workload, known: RefCell::default() }
+    }
+
     /// Returns the median relative error of the accelerations, or `None` for a single body.
     fn median_error(&self, n: usize, accelerations: &Vec3s) -> Option<f64> {
         let mut known = self.known.borrow_mut();

@@ -34,12 +34,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(3),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 20, host: 1 << 26 },
     counted: BYTES,
-    rungs: &[
-        RungSet::of::<LetterRung>(),
-        RungSet::of::<WideRung>(),
-        RungSet::of::<HistogramRung>(),
-        RungSet::of::<TunedHistogram>(),
-    ],
+    rungs: &[RungSet::of::<LetterRung>(), RungSet::of::<WideRung>(), RungSet::of::<HistogramRung>()],
     measure,
 };
 
@@ -223,33 +218,6 @@ impl CheckedRung for HistogramRung {
     }
 }
 
-/// Strategy that the tuner found for bytes.
-struct TunedHistogram(HistogramStrategy);
-
-impl LadderRung for TunedHistogram {
-    type Input = HistogramInput<u8>;
-
-    const VALUES: usize = INPUTS.len();
-
-    fn all(_: &Device) -> Vec<Self> {
-        HistogramStrategy::CANDIDATES.map(Self).into()
-    }
-
-    fn new_input(device: &Device, n: usize) -> Result<HistogramInput<u8>, MeasureError> {
-        HistogramRung::new_input(device, n)
-    }
-
-    fn label(&self) -> RungLabel<'_> {
-        RungLabel::new("bytes: tuned", self.0.name())
-    }
-
-    fn prepare<'a>(&'a self, input: &'a HistogramInput<u8>, _: usize, value: usize) -> PrepareResult<'a> {
-        let device = input.counts.device();
-        let histogram = Histogram::with_strategy(device, self.0)?;
-        Ok(Some(input.prepare(value, move |from, to| histogram.launch(device.queue(), from, to))))
-    }
-}
-
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
     ladder.roof = ladder.host_roofs.copy_roof();
     measure_on_host(request, ladder)?;
@@ -277,8 +245,15 @@ fn add_tuned_bytes(
     input: &HistogramInput<u8>,
 ) -> Result<(), MeasureError> {
     let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(HISTOGRAM_RANDOM, request.n));
-    let tuned = tuned.map(|candidate| TunedHistogram(HistogramStrategy::CANDIDATES[candidate]));
-    ladder.measure_rungs(request, tuned.as_slice(), input)
+    let Some(candidate) = tuned else { return Ok(()) };
+    let label = RungLabel::new("bytes: tuned", HistogramStrategy::CANDIDATES[candidate].name());
+    (request.progress)(&label.name);
+    let device = input.counts.device();
+    let histogram = Histogram::with_strategy(device, HistogramStrategy::CANDIDATES[candidate])?;
+    let launch = |from: &Buffer<u8>, to: &Buffer<u64>| histogram.launch(device.queue(), from, to);
+    let measured = (0..INPUTS.len()).map(|value| input.prepare(value, launch).measure().map(Some));
+    ladder.add_measured(label, measured.collect::<Result<_, _>>()?);
+    Ok(())
 }
 
 /// Returns the number of 16-bit values in as many bytes as the other inputs have.

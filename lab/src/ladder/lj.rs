@@ -73,9 +73,9 @@ const MAX_SAMPLED_PAIRS: usize = 1_000_000_000;
 /// Most particles of neighbour lists on the CPU. The rate hardly depends on their number.
 const MAX_HOST_PARTICLES: usize = 65_536;
 /// Steps of a timed run.
-const STEPS: u64 = 100;
+const STEPS: u64 = if cfg!(test) { 10 } else { 100 };
 /// Steps of a timed run on the CPU.
-const STEPS_ON_CPU: u64 = 20;
+const STEPS_ON_CPU: u64 = if cfg!(test) { 2 } else { 20 };
 /// Number of particles of the rungs for small systems.
 const SMALL_SYSTEM: usize = 4096;
 /// Steps per launch of the last rung: more than lists allow, so that a launch ends with its lists.

@@ -30,7 +30,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(n as u64).saturating_mul(3 * 8),
     sizes: DefaultSizes { gpu: 4096, opencl_cpu: 256, host: 1024 },
     counted: Counted { item: "flop", rate_unit: "flops/s", heading: "GFLOP/s", to_column: |rate| rate / 1e9 },
-    rungs: &[RungSet::of::<MatmulRung>(), RungSet::of::<DoubleMatmul>()],
+    rungs: &[RungSet::of::<MatmulRung>()],
     measure,
 };
 
@@ -61,7 +61,10 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
             ladder.remarks.push(format!("{}: not on this device, or not for this size", rung.name));
         }
     }
-    ladder.measure_rungs(request, &DoubleMatmul::all(device), device)
+    if device.properties().has_f64 {
+        measure_f64(request, ladder, device)?;
+    }
+    Ok(())
 }
 
 /// Device, and the strategy that the tuner found.
@@ -122,78 +125,31 @@ impl CheckedRung for MatmulRung {
     }
 }
 
-/// Products of f64.
-#[derive(Clone, Copy)]
-enum DoubleMatmul {
-    /// The production kernel.
-    Production,
-    /// Tensor cores.
-    Tensor,
-}
-
-impl LadderRung for DoubleMatmul {
-    type Input = Device;
-
-    const TEST_SIZE: usize = 256;
-
-    fn all(device: &Device) -> Vec<Self> {
-        let mut rungs = Vec::new();
-        if device.properties().has_f64 {
-            rungs.push(Self::Production);
-        }
-        if TensorMatmul::<f64>::is_supported(device) {
-            rungs.push(Self::Tensor);
-        }
-        rungs
+/// Adds the products of f64 by the production kernel and by tensor cores.
+fn measure_f64(
+    request: &mut LadderRequest,
+    ladder: &mut Ladder,
+    device: &Device,
+) -> Result<(), MeasureError> {
+    type Launch<'l> = dyn Fn([&Buffer<f64>; 3]) -> Result<(), DeviceError> + 'l;
+    let (n, precision) = (request.n, Precision::Double);
+    let product = Product::<f64>::new(n, n, n);
+    let mut add = |name, flops_per_access, (kernel, block_size), launch: &Launch| {
+        let matrices = ProductMatrices::upload(device, n)?;
+        let prepared = matrices.prepare(device, precision, flops_per_access, launch);
+        let note = describe_access(flops_per_access, "of peak: the f64 peak without tensor cores");
+        let prepared = prepared.with_kernel(kernel_use(kernel, block_size));
+        ladder.measure_prepared(request, name, &note, prepared)
+    };
+    let matmul = Matmul::new(device, &product)?;
+    let launch = |[a, b, c]: [&Buffer<f64>; 3]| matmul.launch(device.queue(), a, b, c);
+    add("tuned, f64", 2.0 * 128.0 * 64.0 / 192.0, matmul.kernel(), &launch)?;
+    if TensorMatmul::<f64>::is_supported(device) && TensorMatmul::fits(&product) {
+        let matmul = TensorMatmul::<f64>::new(device)?;
+        let launch = |matrices: [&Buffer<f64>; 3]| matmul.launch(device.queue(), &product, matrices);
+        add("tensor cores, f64", 128.0, matmul.kernel(), &launch)?;
     }
-
-    fn new_input(device: &Device, _: usize) -> Result<Device, MeasureError> {
-        Ok(device.clone())
-    }
-
-    fn label(&self) -> RungLabel<'_> {
-        let name = match self {
-            Self::Production => "tuned, f64",
-            Self::Tensor => "tensor cores, f64",
-        };
-        let note = "of peak: the f64 peak without tensor cores";
-        RungLabel::new(name, describe_access(self.flops_per_access(), note))
-    }
-
-    fn prepare<'a>(&'a self, device: &'a Device, n: usize, _: usize) -> PrepareResult<'a> {
-        let product = Product::<f64>::new(n, n, n);
-        let flops_per_access = self.flops_per_access();
-        let prepared = match self {
-            Self::Production => {
-                let matmul = Matmul::new(device, &product)?;
-                let kernel = matmul.kernel();
-                let kernel = kernel_use(kernel.0, kernel.1);
-                let launch = move |[a, b, c]: [&Buffer<f64>; 3]| matmul.launch(device.queue(), a, b, c);
-                let matrices = ProductMatrices::upload(device, n)?;
-                matrices.prepare(device, Precision::Double, flops_per_access, launch).with_kernel(kernel)
-            }
-            Self::Tensor if !TensorMatmul::fits(&product) => return Ok(None),
-            Self::Tensor => {
-                let matmul = TensorMatmul::<f64>::new(device)?;
-                let kernel = matmul.kernel();
-                let kernel = kernel_use(kernel.0, kernel.1);
-                let launch =
-                    move |matrices: [&Buffer<f64>; 3]| matmul.launch(device.queue(), &product, matrices);
-                let matrices = ProductMatrices::upload(device, n)?;
-                matrices.prepare(device, Precision::Double, flops_per_access, launch).with_kernel(kernel)
-            }
-        };
-        Ok(Some(prepared))
-    }
-}
-
-impl DoubleMatmul {
-    fn flops_per_access(self) -> f64 {
-        match self {
-            Self::Production => 2.0 * 128.0 * 64.0 / 192.0,
-            Self::Tensor => 128.0,
-        }
-    }
+    Ok(())
 }
 
 /// Returns a note that starts with the operations per number from device memory.

@@ -25,6 +25,9 @@ static IS_CPU_DEVICE: AtomicBool = AtomicBool::new(false);
 /// Largest number of timed runs. Unit tests do not check times.
 const MAX_REPEATS: f64 = if cfg!(test) { 1.0 } else { 20.0 };
 
+/// Number of timed runs of work that has its own budget: one in unit tests.
+pub const TEST_REPEATS: Option<usize> = if cfg!(test) { Some(1) } else { None };
+
 /// Sets the time budget of all rungs for ladders on this device.
 pub fn set_budget(device: Option<&Device>) {
     IS_CPU_DEVICE.store(device.is_some_and(is_cpu), Ordering::Relaxed);

@@ -13,7 +13,7 @@ use orrery_measure::MeasureError;
 use orrery_measure::timing::{self, Times, largest_affordable_size, time_on_host};
 use orrery_model::Precision;
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device, time_waiting_rung};
+use super::repeats::{TEST_REPEATS, time_rung_on_cpu, time_rung_on_device, time_waiting_rung};
 use super::{Ladder, LadderRequest, Roofs, RungResult, ShownValue, TimedRuns, Work};
 
 /// Rung that is built, or `None` if a device does not support it.
@@ -314,7 +314,9 @@ impl<'a> PreparedRung<'a> {
             RungClock::Queue(device) => return time_rung_on_device(device, || program.run()),
             RungClock::Waiting => return time_waiting_rung(|| program.run()),
             RungClock::Host => time_rung_on_cpu(&mut run_on_host),
-            RungClock::HostRepeats(repeats) => time_on_host(*repeats, &mut run_on_host),
+            RungClock::HostRepeats(repeats) => {
+                time_on_host(TEST_REPEATS.unwrap_or(*repeats), &mut run_on_host)
+            }
         };
         failure.map_or(Ok(times), Err)
     }

@@ -16,6 +16,7 @@ use orrery_measure::tuning::Tuning;
 use orrery_model::Precision;
 use orrery_model::wave::MIN_NODES;
 
+use super::repeats::TEST_REPEATS;
 use super::{
     Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, MeasuredRung, Parameter,
     PrepareResult, PreparedRung, ReferenceTable, RungClock, RungLabel, RungLimit, RungSet, ShownValue,
@@ -156,7 +157,7 @@ impl LadderRung for WaveRungPair {
         value: usize,
     ) -> Result<Option<MeasuredRung>, MeasureError> {
         let mut wave = input.select(&self.0[value], value)?;
-        let runs = timed(input.workload, time_steps(&mut wave, None)?);
+        let runs = timed(input.workload, time_steps(&mut wave, TEST_REPEATS)?);
         let kernel = Some((wave.kernel().resources(), None));
         let result = MeasuredRung::on_device(runs, work_of(input.workload), RungLimit::Bandwidth);
         Ok(Some(MeasuredRung { kernel, ..result }))
@@ -233,5 +234,8 @@ fn time_reference(workload: WaveWorkload) -> Times {
 fn time_all_cores(workload: WaveWorkload) -> Times {
     let medium = workload.medium::<f32>(ORDERS[0]);
     let state = bench_state(&medium);
-    time_steps_on_host(HostWave::new(medium, &state, WaveCpuStrategy::resolve()), Some(CPU_REPEATS))
+    time_steps_on_host(
+        HostWave::new(medium, &state, WaveCpuStrategy::resolve()),
+        TEST_REPEATS.or(Some(CPU_REPEATS)),
+    )
 }

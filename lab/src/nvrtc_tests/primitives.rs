@@ -4,8 +4,8 @@ use orrery_device::testing::ptx_only_cuda;
 use orrery_device::{Device, DeviceError, Element};
 
 use super::{ELEMENTS, ListResult};
-use crate::primitives::histogram::Histogram;
 use crate::primitives::histogram::binned::{BinnedHistogram, FloatBins, MAX_BINS};
+use crate::primitives::histogram::{Histogram, HistogramStrategy};
 use crate::primitives::label::rungs::rungs as label_rungs;
 use crate::primitives::label::{Connectivity, Label, LabelStrategy, MaskShape, RunTiles, Threshold};
 use crate::primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul};
@@ -46,8 +46,11 @@ fn compile_transposes_of<T: Element>(device: &Device) -> Result<(), DeviceError>
     Ok(())
 }
 
-/// Compiles the candidates for f32.
-pub fn compile_transposes(device: &Device) -> ListResult {
+/// Compiles the candidates of transposes of f32, and of histograms.
+pub fn compile_candidates(device: &Device) -> ListResult {
+    for strategy in HistogramStrategy::CANDIDATES {
+        Histogram::with_strategy(device, strategy)?;
+    }
     let shape = MatrixShape::square(64);
     let (from, to) = (device.zeros(shape.element_count())?, device.zeros(shape.element_count())?);
     for strategy in TransposeStrategy::CANDIDATES {
@@ -84,7 +87,7 @@ fn compile_label(
 }
 
 /// Compiles products of few tiles and many, aligned or not, with every combination of
-/// transpositions, and the candidates.
+/// transpositions, the candidates, and f64 on tensor cores.
 pub fn compile_products(device: &Device) -> ListResult {
     for n in [64, 63, 2048, 2049] {
         for (transposed_a, transposed_b) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -96,7 +99,9 @@ pub fn compile_products(device: &Device) -> ListResult {
     for strategy in MatmulStrategy::CANDIDATES {
         Matmul::with_strategy(device, &Product::<f32>::new(256, 256, 16), strategy)?;
     }
-    Ok(())
+    let [a, b, c] = [device.zeros(256 * 256)?, device.zeros(256 * 256)?, device.zeros(256 * 256)?];
+    let product = Product::new(256, 256, 256);
+    Ok(TensorMatmul::<f64>::new(device)?.launch(device.queue(), &product, [&a, &b, &c])?)
 }
 
 fn compile_product<T: MatrixNumber>(device: &Device, product: &Product<T>) -> Result<(), DeviceError> {
