@@ -158,12 +158,15 @@ fn describe_access(flops_per_access: f64, note: &str) -> String {
     format!("{} {unit} per number loaded or stored; {note}", format_number(flops_per_access))
 }
 
+/// Computes C of a product from A and B.
+type MultiplyOnHost = dyn Fn(&Product<f32>, [&[f32]; 2], &mut [f32]) + Sync;
+
 /// Product on the CPU.
 struct HostMatmul<'p> {
     label: RungLabel<'static>,
     bytes_per_flop: f64,
     pool: Option<&'p ThreadPool>,
-    multiply: Box<dyn Fn(&Product<f32>, [&[f32]; 2], &mut [f32]) + Sync>,
+    multiply: Box<MultiplyOnHost>,
 }
 
 impl HostMatmul<'_> {

@@ -176,7 +176,8 @@ fn add(ladder: &mut Ladder, label: RungLabel, measured: Vec<Option<MeasuredRung>
 }
 
 fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) {
-    let versions: [(&str, usize, fn(WaveWorkload) -> Times); 2] = [
+    type TimeOnHost = fn(WaveWorkload) -> Times;
+    let versions: [(&str, usize, TimeOnHost); 2] = [
         ("CPU, one thread", MAX_SERIAL_NODES, time_reference),
         ("CPU, all cores, SIMD", MAX_CPU_NODES, time_all_cores),
     ];
