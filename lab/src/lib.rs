@@ -7,6 +7,7 @@
 //! Start with [`ladder::LADDERS`].
 
 pub mod experiments;
+mod kernel_enum;
 pub mod ladder;
 #[cfg(test)]
 mod nvrtc_tests;

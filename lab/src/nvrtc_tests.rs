@@ -1,39 +1,29 @@
-//! Compiles the kernels of the laboratory with NVRTC, without a GPU. The default strategies of its
-//! primitives become machine code for compute capability 9.0 and 7.5, and their local memory is
-//! checked. All other strategies, rungs and experiments become PTX for 9.0, which takes two thirds
-//! of the time.
+//! Compiles the kernels of the laboratory with NVRTC, without a GPU.
+//!
+//! The rungs of all ladders become PTX for compute capability 9.0, in a list that follows from the
+//! registry. Kernels that no rung has are in [`OTHERS`]. The default strategies of the primitives
+//! become machine code for 9.0 and 7.5, and their local memory is checked. PTX takes two thirds of
+//! the time.
 //!
 //! PoCL, on which the other tests run on a machine without a GPU, takes other branches than CUDA
-//! for shuffles, votes and tickets. Each test builds rungs and primitives on a device that
-//! compiles kernels, checks the arguments of launches and does not run them, so their results have
-//! no meaning. A test fails if a kernel does not compile, if a launch does not match a kernel, and
-//! if machine code uses local memory without being in [`ALLOWED_LOCAL_MEMORY`].
+//! for shuffles, votes and tickets. A list builds rungs and primitives on a device that compiles
+//! kernels, checks the arguments of launches and does not run them, so results have no meaning. It
+//! fails if a kernel does not compile, if a launch does not match a kernel, and if machine code uses
+//! local memory without being in [`ALLOWED_LOCAL_MEMORY`].
 
-mod coulomb;
-mod execution;
-mod fields;
-mod fluids;
-mod histogram;
-mod hybrid;
-mod label;
-mod matmul;
-mod memory;
-mod ordering;
-mod transfers;
-mod transpose;
+mod experiments;
+mod primitives;
+mod rungs;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use orrery_device::Device;
 use orrery_device::testing::{AllowedLocalMemory, CompileOnlyCuda, compile_only_cuda, ptx_only_cuda};
-use orrery_device::{Device, DeviceError};
-use orrery_gravity::solver::ForceProblem;
-use orrery_measure::workload::DeviceWorkload;
-use orrery_model::Vec3s;
+use orrery_measure::MeasureError;
+use rayon::prelude::*;
 
-use crate::primitives::histogram::binned::{BinnedHistogram, FloatBins, MAX_BINS};
-use crate::primitives::histogram::{Histogram, HistogramStrategy};
-use crate::rungs::gravity::direct::course::{CourseProgram, CourseSteps};
-use crate::rungs::gravity::tree::insertion::{BLOCKS_PER_SM, InsertionSteps};
-use crate::rungs::gravity::{GravityRungKind, LectureStrategy, direct as direct_rungs, tree as tree_rungs};
-use crate::rungs::reduce;
+use crate::ladder::LADDERS;
 
 const ALLOWED_LOCAL_MEMORY: [AllowedLocalMemory; 1] = [AllowedLocalMemory {
     file: "pressure.cu",
@@ -43,132 +33,135 @@ const ALLOWED_LOCAL_MEMORY: [AllowedLocalMemory; 1] = [AllowedLocalMemory {
     reason: "the experiment measures what spilled registers cost",
 }];
 
-/// Number of bodies.
-const BODIES: usize = 1024;
-/// Number of elements for primitives.
+/// Number of elements.
 const ELEMENTS: usize = 5000;
 
-type TestResult = Result<(), DeviceError>;
+type ListResult = Result<(), MeasureError>;
 
-/// Checks that at least `min_kernels` were compiled, and their local memory.
-fn check_kernels(cuda: &CompileOnlyCuda, min_kernels: usize) {
-    cuda.check_kernels(min_kernels, &ALLOWED_LOCAL_MEMORY);
+/// Kernels that no rung has: those of sweeps, and of the primitives for other elements, shapes and
+/// strategies.
+struct KernelList {
+    name: &'static str,
+    open: fn() -> Option<CompileOnlyCuda>,
+    compile: fn(&Device) -> ListResult,
 }
 
-fn compile_histograms(device: &Device) -> TestResult {
-    Histogram::new(device)?.count(device.queue(), &device.zeros(ELEMENTS)?)?;
-    for count in [1, 100, MAX_BINS] {
-        let bins = FloatBins::new(0.0, 1.0, count).expect("valid bins");
-        BinnedHistogram::new(device, bins)?.count(device.queue(), &device.zeros(ELEMENTS)?)?;
+const fn list(
+    name: &'static str,
+    open: fn() -> Option<CompileOnlyCuda>,
+    compile: fn(&Device) -> ListResult,
+) -> KernelList {
+    KernelList { name, open, compile }
+}
+
+fn turing() -> Option<CompileOnlyCuda> {
+    compile_only_cuda((7, 5))
+}
+
+fn hopper() -> Option<CompileOnlyCuda> {
+    compile_only_cuda((9, 0))
+}
+
+fn hopper_ptx() -> Option<CompileOnlyCuda> {
+    ptx_only_cuda((9, 0))
+}
+
+const OTHERS: [KernelList; 15] = [
+    list("defaults of primitives for 7.5", turing, primitives::compile_defaults),
+    list("defaults of primitives for 9.0", hopper, primitives::compile_defaults),
+    list("registers and loads in flight", hopper, experiments::compile_occupancy),
+    list("candidates of primitives", hopper_ptx, primitives::compile_candidates),
+    list("labels", hopper_ptx, primitives::compile_labels),
+    list("matrix products", hopper_ptx, primitives::compile_products),
+    list("integer sums", hopper_ptx, primitives::compile_integer_sums),
+    list("steps of the course", hopper_ptx, rungs::compile_course_steps),
+    list("waves in two dimensions and in f64", hopper_ptx, rungs::compile_waves),
+    list("forces on a range", hopper_ptx, rungs::compile_ranges),
+    list("patterns of copies", hopper_ptx, experiments::compile_patterns),
+    list("atomics and votes", hopper_ptx, experiments::compile_atomics),
+    list("counted lanes and bodies of branches", hopper_ptx, experiments::compile_branches),
+    list("loops, segments and calls", hopper_ptx, experiments::compile_loops_and_segments),
+    list("latencies and ordered sums", hopper_ptx, experiments::compile_arithmetic),
+];
+
+/// Kernel functions: file and name.
+type KernelNames = BTreeSet<(String, String)>;
+
+/// Compiles a list and returns its kernels.
+fn compile_list(
+    cuda: &CompileOnlyCuda,
+    name: &str,
+    compile: impl FnOnce(&Device) -> ListResult,
+) -> KernelNames {
+    if let Err(error) = compile(&cuda.device) {
+        panic!("{name}: {error}");
     }
-    Ok(())
+    cuda.check_kernels(1, &ALLOWED_LOCAL_MEMORY);
+    cuda.kernels().into_iter().map(|kernel| (kernel.file, kernel.name)).collect()
 }
 
-/// Compiles the default strategies of the primitives.
-fn compile_default_primitives(device: &Device) -> TestResult {
-    transpose::compile_defaults(device)?;
-    label::compile_defaults(device)?;
-    compile_histograms(device)
+/// Compiles the rungs of all ladders and the other kernels, in parallel. Returns `None` without
+/// NVRTC.
+fn compile_all() -> Option<KernelNames> {
+    let ladders = LADDERS.par_iter().with_max_len(1).filter(|entry| !entry.rungs.is_empty()).map(|entry| {
+        let run = |device: &Device| entry.rungs.iter().try_for_each(|set| (set.run_once)(device));
+        Some(compile_list(&hopper_ptx()?, entry.name, run))
+    });
+    let compile = |other: &KernelList| Some(compile_list(&(other.open)()?, other.name, other.compile));
+    let others = OTHERS.par_iter().with_max_len(1).map(compile);
+    ladders.chain(others).try_reduce(KernelNames::new, |mut all, names| {
+        all.extend(names);
+        Some(all)
+    })
 }
 
-#[test]
-fn default_primitives_compile_for_turing() {
-    let Some(cuda) = compile_only_cuda((7, 5)) else { return };
-    compile_default_primitives(&cuda.device).unwrap();
-    check_kernels(&cuda, 15);
-}
-
-#[test]
-fn default_primitives_compile_for_hopper() {
-    let Some(cuda) = compile_only_cuda((9, 0)) else { return };
-    compile_default_primitives(&cuda.device).unwrap();
-    check_kernels(&cuda, 15);
-}
-
-/// Strategies of the ladder.
-#[test]
-fn direct_rungs_compile_for_hopper() {
-    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
-    let device = &cuda.device;
-    let workload = DeviceWorkload::for_direct(device, BODIES).expect("host memory");
-    for rung in direct_rungs::rungs(Some(device)) {
-        match rung.kind {
-            GravityRungKind::Device(strategy) => {
-                let mut solver = workload.new_solver(strategy).unwrap();
-                workload.queue_forces(&mut solver).unwrap();
-            }
-            GravityRungKind::Lecture(strategy) => run_lecture(&workload, device, strategy),
-            _ => {}
+/// Returns the kernel functions that the files of a folder declare.
+fn declared_kernels(folder: &Path, found: &mut KernelNames) {
+    for entry in folder.read_dir().expect("a folder of sources") {
+        let path = entry.expect("an entry of a folder").path();
+        if path.is_dir() {
+            declared_kernels(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "cu") {
+            let file = path.file_name().expect("a file name").to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&path).expect("a kernel file");
+            found.extend(kernel_names(&text).into_iter().map(|name| (file.clone(), name)));
         }
     }
-    for program in [CourseProgram::Arguments, CourseProgram::ConstantMemory, CourseProgram::Final] {
-        let position = Vec3s { x: vec![0.0; 2], y: vec![0.0; 2], z: vec![0.0; 2] };
-        let steps = CourseSteps::new(device, program, &position, &[1.0; 2], 0.1, 0.1).unwrap();
-        steps.queue_step().unwrap();
-    }
-    check_kernels(&cuda, 60);
 }
 
-fn run_lecture(workload: &DeviceWorkload, device: &Device, strategy: LectureStrategy) {
-    let mut solver = strategy.new_solver(device, BODIES).unwrap();
-    workload.queue_forces(&mut *solver).unwrap();
-}
-
-#[test]
-fn tree_rungs_compile_for_hopper() {
-    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
-    let device = &cuda.device;
-    let workload = DeviceWorkload::for_direct(device, BODIES).expect("host memory");
-    let position = Vec3s::zeros(2);
-    for rung in tree_rungs::rungs(Some(device)) {
-        if let GravityRungKind::Lecture(strategy) = rung.kind {
-            run_lecture(&workload, device, strategy);
-        }
-        if let GravityRungKind::InsertionStep(options) = rung.kind {
-            let problem = ForceProblem {
-                position: &position,
-                mass: &[1.0; 2],
-                g: 1.0,
-                eps: 0.1,
-                with_potential: false,
-            };
-            InsertionSteps::new(device, options, BLOCKS_PER_SM, &problem, 0.5, 0.1)
-                .and_then(|mut steps| steps.queue_step())
-                .unwrap();
-        }
-    }
-    check_kernels(&cuda, 17);
+/// Returns the names after `KERNEL(...)`, `KERNEL_2D(...)` and `KERNEL_MIN_BLOCKS(...)` at the start
+/// of a line.
+fn kernel_names(text: &str) -> Vec<String> {
+    let starts = text.match_indices("KERNEL").filter(|(at, _)| *at == 0 || text[..*at].ends_with('\n'));
+    let name_after = |(at, _): (usize, &str)| {
+        let (_, after_macro) = text[at..].split_once(')')?;
+        let (name, _) = after_macro.split_once('(')?;
+        Some(name.trim().to_owned())
+    };
+    starts.filter_map(name_after).collect()
 }
 
 #[test]
-fn all_primitives_compile_for_hopper() {
-    let Some(cuda) = ptx_only_cuda((9, 0)) else { return };
-    let device = &cuda.device;
-    for strategy in HistogramStrategy::CANDIDATES {
-        Histogram::with_strategy(device, strategy).unwrap();
-    }
-    compile_primitive_rungs(device).unwrap();
-    transpose::compile_candidates_and_rungs(device).unwrap();
-    label::compile_candidates_and_rungs(device).unwrap();
-    check_kernels(&cuda, 50);
+fn names_of_kernels_are_read() {
+    let text = "// KERNEL(1) none(\nKERNEL(BLOCK_SIZE) first(int n)\n{\n}\n\nKERNEL_2D(32, 8)\nsecond(int n)\n{\n}\n";
+    assert_eq!(kernel_names(text), ["first", "second"]);
 }
 
-fn compile_primitive_rungs(device: &Device) -> TestResult {
-    let (numbers, sum) = (device.zeros(ELEMENTS)?, device.zeros(1)?);
-    let (integers, integer_sum) = (device.zeros::<i32>(ELEMENTS)?, device.zeros(1)?);
-    for rung in reduce::rungs() {
-        for block_size in reduce::BLOCK_SIZES {
-            reduce::RungSum::<f32>::new(device, rung.variant, block_size)?.launch(
-                device.queue(),
-                &numbers,
-                &sum,
-            )?;
-        }
-        reduce::RungSum::<i32>::new(device, rung.variant, 256)?.launch(
-            device.queue(),
-            &integers,
-            &integer_sum,
-        )?;
-    }
-    histogram::compile_rungs(device)
+/// A rung that is not in the registry, or a kernel that neither a rung nor [`OTHERS`] builds, is in
+/// the sources and not among the compiled kernels. Kernels of a file that is a part of another one
+/// are known by their names.
+#[test]
+fn every_kernel_of_the_laboratory_compiles_for_hopper() {
+    let Some(compiled) = compile_all() else { return };
+    let mut declared = KernelNames::new();
+    declared_kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut declared);
+    assert!(declared.len() > 80, "{declared:?}");
+    let files: BTreeSet<&String> = compiled.iter().map(|(file, _)| file).collect();
+    let names: BTreeSet<&String> = compiled.iter().map(|(_, name)| name).collect();
+    let is_missing = |(file, name): &&(String, String)| match files.contains(file) {
+        true => !compiled.contains(&(file.clone(), name.clone())),
+        false => !names.contains(name),
+    };
+    let missing: Vec<_> = declared.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "not compiled: {missing:?}");
 }

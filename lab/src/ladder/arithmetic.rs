@@ -1,19 +1,22 @@
 //! Ladder of arithmetic: throughput, latency and error of operations.
 
+use std::cell::RefCell;
+
 use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_measure::MeasureError;
 use orrery_measure::format::{format_number, format_rate, format_thousands};
 use orrery_measure::timing::{time_on_device, time_once};
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
 use super::{
-    Counted, DataCell, DataRow, DataTable, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roof,
-    RungResult, TimedRuns, Work,
+    CheckedRung, Counted, DataCell, DataRow, DataTable, DefaultSizes, Ladder, LadderEntry, LadderRequest,
+    LadderRung, PrepareResult, PreparedRung, Roof, RungClock, RungDetails, RungLabel, RungLimit, RungSet,
+    TimedRuns, Work,
 };
 use crate::experiments::arithmetic::sums::{OrderedSums, TERMS};
 use crate::experiments::arithmetic::ulp::larger_error;
 use crate::experiments::arithmetic::{
-    Chains, Number, Operation, Shape, all_operations, flag_operations, fma_operation, for_number, host,
+    AnyOperation, ArithmeticOperation, ChainNumber, ChainShape, Chains, all_operations, flag_operations,
+    fma_operation, for_number, host, selftest,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -29,11 +32,12 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Gop/s",
         to_column: |rate| rate / 1e9,
     },
+    rungs: &[RungSet::of::<AnyOperation>()],
     measure,
 };
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    measure_host(request, ladder);
+    measure_on_host(request, ladder)?;
     let n = request.n;
     let Some(device) = request.device else {
         ladder.remarks.extend(sum_remarks(OrderedSums::single_on_cpu(), Some(OrderedSums::double_on_cpu())));
@@ -43,18 +47,12 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     let has_f64 = device.properties().has_f64;
     let double = if has_f64 { Some(OrderedSums::double_on_device(device)?) } else { None };
     ladder.remarks.push("error: largest error in ulp for random arguments".to_owned());
-    let mut rows = Vec::new();
-    for any in &all_operations() {
-        for_number!(any, operation => {
-            (request.progress)(operation.name);
-            if operation.is_supported(device.properties()) {
-                let (rung, row) = measure_operation(device, operation, n)?;
-                ladder.add_rung(rung);
-                rows.push(row);
-            } else {
-                ladder.remarks.push(format!("{}: this device does not have the number type", operation.name));
-            }
-        });
+    let input = AnyOperation::new_input(device, n)?;
+    for operation in all_operations() {
+        if !ladder.measure_rung(request, &operation, &input)? {
+            let name = operation.label().name;
+            ladder.remarks.push(format!("{name}: this device does not have the number type"));
+        }
     }
     ladder.remarks.extend(sum_remarks(single, double));
     if ladder.rungs.iter().any(|rung| rung.roof.is_some()) {
@@ -63,28 +61,68 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     }
     if device.properties().kind == DeviceKind::Gpu {
         ladder.remarks.extend(clock_remark(device)?);
-        ladder.tables.push(operation_table(rows));
+        ladder.tables.push(operation_table(input.rows.into_inner()));
     }
     (request.progress)("flags of the compiler");
     ladder.tables.push(flag_table(device, ladder)?);
     Ok(())
 }
 
-fn measure_host(request: &mut LadderRequest, ladder: &mut Ladder) {
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
     let threads = rayon::current_num_threads() as f64;
     for operation in host::operations() {
-        (request.progress)(operation.name);
         let n = request.n.max(operation.least);
-        let mut items = 0.0;
-        let times = time_rung_on_cpu(|| items = (operation.run)(n));
-        let runs = TimedRuns { n, items, times };
+        let run = |items: &mut f64| {
+            *items = (operation.run)(n);
+            Ok::<_, MeasureError>(())
+        };
+        let work = Work { flops: operation.flops, bytes: None };
+        let details = |items: &mut f64, _: &TimedRuns| {
+            Ok(RungDetails { counted: Some((*items, work)), ..RungDetails::default() })
+        };
         let shared_by = if operation.is_parallel { 1.0 } else { threads };
         let roof = ladder.host_roofs.flops.zip(operation.flops).map(|(peak, flops)| peak / flops / shared_by);
-        ladder.add_rung(RungResult {
-            work: Work { flops: operation.flops, bytes: None },
-            roof,
-            ..RungResult::new(operation.name, &runs)
-        });
+        let limit = roof.map_or(RungLimit::Unknown, RungLimit::Rate);
+        let prepared = PreparedRung::with_details(RungClock::Host, n, 0.0, 0.0, run, details);
+        ladder.measure_prepared(request, operation.name, "", prepared.with_work(work, limit))?;
+    }
+    Ok(())
+}
+
+/// Device, and the rows of the table of operations.
+pub struct ArithmeticInput {
+    device: Device,
+    rows: RefCell<Vec<DataRow>>,
+}
+
+impl LadderRung for AnyOperation {
+    type Input = ArithmeticInput;
+
+    const TEST_SIZE: usize = 1;
+
+    fn all(_: &Device) -> Vec<Self> {
+        all_operations()
+    }
+
+    fn new_input(device: &Device, _: usize) -> Result<ArithmeticInput, MeasureError> {
+        Ok(ArithmeticInput { device: device.clone(), rows: RefCell::default() })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        for_number!(self, operation => RungLabel::new(operation.name, match operation.has_other_operations {
+            true => format!("x = {}", operation.formula),
+            false => String::new(),
+        }))
+    }
+
+    fn prepare<'a>(&'a self, input: &'a ArithmeticInput, n: usize, _: usize) -> PrepareResult<'a> {
+        for_number!(self, operation => prepare_operation(input, operation, n))
+    }
+}
+
+impl CheckedRung for AnyOperation {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        for_number!(self, operation => selftest::check_operation(device, operation))
     }
 }
 
@@ -94,10 +132,13 @@ const BLOCKS_PER_SM: u32 = 16;
 const BLOCKS_PER_CORE: u32 = 4;
 
 /// Compiles an operation for a measurement of its throughput.
-fn throughput_chains<T: Number>(device: &Device, operation: &Operation<T>) -> Result<Chains<T>, DeviceError> {
+fn throughput_chains<T: ChainNumber>(
+    device: &Device,
+    operation: &ArithmeticOperation<T>,
+) -> Result<Chains<T>, DeviceError> {
     let properties = device.properties();
     let per_sm = if properties.kind == DeviceKind::Gpu { BLOCKS_PER_SM } else { BLOCKS_PER_CORE };
-    let shape = Shape::for_throughput(device, operation.size);
+    let shape = ChainShape::for_throughput(device, operation.size);
     Chains::new(device, operation, shape, properties.sm_count.max(1) * per_sm)
 }
 
@@ -106,7 +147,7 @@ fn throughput_chains<T: Number>(device: &Device, operation: &Operation<T>) -> Re
 /// read a clock.
 fn clock_under_load(device: &Device) -> Result<Option<f64>, DeviceError> {
     let operation = fma_operation();
-    let shape = Shape::for_throughput(device, operation.size);
+    let shape = ChainShape::for_throughput(device, operation.size);
     // All blocks run at once, so the slowest of them runs as long as the kernel.
     let block_count = Chains::new(device, &operation, shape, 1)?.resident_blocks();
     let chains = Chains::new(device, &operation, shape, block_count)?;
@@ -135,42 +176,37 @@ fn error_passes(device: &Device) -> usize {
     if device.properties().kind == DeviceKind::Gpu { 1 } else { 8 }
 }
 
-fn measure_operation<T: Number>(
-    device: &Device,
-    operation: &Operation<T>,
+/// Builds an operation. Returns `None` if the device does not have its number type.
+fn prepare_operation<'a, T: ChainNumber>(
+    input: &'a ArithmeticInput,
+    operation: &'a ArithmeticOperation<T>,
     n: usize,
-) -> Result<(RungResult, DataRow), DeviceError> {
-    let properties = device.properties();
+) -> PrepareResult<'a> {
+    let (device, properties) = (&input.device, input.device.properties());
+    if !operation.is_supported(properties) {
+        return Ok(None);
+    }
     let chains = throughput_chains(device, operation)?;
     let rounds = chains.rounds_for(n);
-    let times = time_rung_on_device(device, || chains.launch(device.queue(), rounds, 0))?;
-    let runs = TimedRuns { n, items: chains.operation_count(rounds), times };
-    let error = chains.largest_error(device, error_passes(device))?;
     let cycles_per_s = f64::from(properties.sm_count) * properties.clock_hz;
-    let listed = operation.unit.and_then(|unit| unit.listed_per_cycle(properties.capability?));
-    let latency = match properties.kind {
-        DeviceKind::Gpu => latency_cycles(device, operation)?,
-        DeviceKind::Cpu | DeviceKind::Other => None,
+    let listed = properties.capability.and_then(|capability| operation.unit?.listed_per_cycle(capability));
+    let (clock, items) = (RungClock::of(device), chains.operation_count(rounds));
+    let launch = move |chains: &mut Chains<T>| chains.launch(device.queue(), rounds, 0);
+    let details = move |chains: &mut Chains<T>, runs: &TimedRuns| {
+        let error = chains.largest_error(device, error_passes(device))?;
+        let latency = match properties.kind {
+            DeviceKind::Gpu => latency_cycles(device, operation)?,
+            DeviceKind::Cpu | DeviceKind::Other => None,
+        };
+        let cells = [Some(runs.rate() / cycles_per_s), listed, latency].map(DataCell::from);
+        let cells = cells.into_iter().chain([error_cell(error)]).collect();
+        input.rows.borrow_mut().push(DataRow { name: operation.name.to_owned(), cells });
+        Ok(RungDetails { error, ..RungDetails::default() })
     };
-    let row = DataRow {
-        name: operation.name.to_owned(),
-        cells: [Some(runs.rate() / cycles_per_s), listed, latency]
-            .map(DataCell::from)
-            .into_iter()
-            .chain([error_cell(error)])
-            .collect(),
-    };
-    let rung = RungResult {
-        note: match operation.has_other_operations {
-            true => format!("x = {}", operation.formula),
-            false => String::new(),
-        },
-        work: Work { flops: operation.flops, bytes: None },
-        roof: listed.map(|per_cycle| per_cycle * cycles_per_s),
-        error,
-        ..RungResult::new(operation.name, &runs)
-    };
-    Ok((rung, row))
+    let limit = listed.map_or(RungLimit::Unknown, |per_cycle| RungLimit::Rate(per_cycle * cycles_per_s));
+    let work = Work { flops: operation.flops, bytes: None };
+    let prepared = PreparedRung::with_details(clock, n, items, chains, launch, details);
+    Ok(Some(prepared.with_work(work, limit)))
 }
 
 /// Returns the cell of an error. A result that is not finite is no dash.
@@ -186,11 +222,11 @@ const LATENCY_STEPS: i32 = 4096;
 
 /// Measures the cycles of one step of one chain, in a block of one warp: the difference of two
 /// launches, one of which has twice as many steps. So the time of loads and stores cancels.
-pub(super) fn latency_cycles<T: Number>(
+pub(super) fn latency_cycles<T: ChainNumber>(
     device: &Device,
-    operation: &Operation<T>,
+    operation: &ArithmeticOperation<T>,
 ) -> Result<Option<f64>, DeviceError> {
-    let shape = Shape::for_latency(operation.size);
+    let shape = ChainShape::for_latency(operation.size);
     let chains = Chains::new(device, operation, shape, 1)?;
     let rounds = LATENCY_STEPS / shape.steps as i32;
     let cycles_of = |rounds| -> Result<f64, DeviceError> {

@@ -2,20 +2,25 @@
 
 mod sweeps;
 
+use std::cell::{OnceCell, RefCell};
 use std::sync::atomic::AtomicU32;
 
-use orrery_device::{Device, DeviceError, Element, Resources};
+use orrery_device::{Device, DeviceError, Element};
 use orrery_measure::MeasureError;
 use orrery_measure::format::format_number;
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
-use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roof, RungResult, TimedRuns};
+use super::{
+    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, PrepareResult, PreparedRung, Roof,
+    RungClock, RungDetails, RungLabel, RungLimit, RungSet, TimedRuns,
+};
 use crate::experiments::atomics::cpu::{add_in_one_thread, add_on_all_cores};
 use crate::experiments::atomics::device::{
-    AtomicScope, AtomicSupport, RealAddition, RealAtomics, Returns, ScopedAdditions, Word, WordAtomics,
+    AtomicScope, AtomicSupport, AtomicWord, RealAddition, RealAtomics, Returns, ScopedAdditions, WordAtomics,
 };
 use crate::experiments::atomics::shared::{SharedAddition, SharedAdditions, SharedPattern};
-use crate::experiments::atomics::{AtomicOperation, Pattern, Workload};
+use crate::experiments::atomics::{AtomicOperation, AtomicPattern, AtomicWidth, AtomicWorkload};
+
+use sweeps::{Contended, sweep_shared, vote_table};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "atomics",
@@ -30,6 +35,7 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Gop/s",
         to_column: |rate| rate / 1e9,
     },
+    rungs: &[RungSet::of::<AtomicRung>()],
     measure,
 };
 
@@ -57,7 +63,7 @@ const WITH_RESULT: [AtomicOperation; 3] =
     [AtomicOperation::Add, AtomicOperation::Exchange, AtomicOperation::CompareAndSwap];
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    add_cpu_rungs(request, ladder);
+    measure_on_host(request, ladder)?;
     let Some(device) = request.device else { return Ok(()) };
     ladder.roof = Some(Roof {
         name: "race",
@@ -66,182 +72,230 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     ladder.remarks.push(format!(
         "Rungs: operation i on number i mod 2^{MAX_NUMBERS_LOG}. result: the thread uses the old value."
     ));
-    let operations = request.n.min(i32::MAX as usize) as u32;
     let support = AtomicSupport::of_device(device)?;
-    let mut measurement = Measurement { device, operations, support, request, ladder, race: None };
-    measurement.add_missing_remarks();
-    measurement.add_global_rungs()?;
-    measurement.add_shared_rungs()?;
-    measurement.sweep_numbers()?;
-    measurement.sweep_shared()?;
-    measurement.add_votes()?;
+    ladder.remarks.extend(missing_remark(&support));
+    let input = AtomicRung::new_input(device, request.n)?;
+    let has_f64 = support.has_u64 && device.properties().has_f64;
+    let rungs = AtomicRung::all(device).into_iter().filter(|rung| rung.is_supported(&support, has_f64));
+    ladder.measure_rungs(request, &rungs.collect::<Vec<_>>(), &input)?;
+    let contended = Contended::new(device, input.operations, support)?;
+    ladder.sweeps.extend(contended.sweep_numbers(request)?);
+    ladder.sweeps.push(sweep_shared(request, device, support.has_u64)?);
+    ladder.tables.push(vote_table(request, device)?);
     Ok(())
 }
 
-fn add_cpu_rungs(request: &mut LadderRequest, ladder: &mut Ladder) {
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
     let n = request.n.min(MAX_CPU_OPERATIONS);
-    let work = |numbers| Workload { operations: n as u32, numbers, pattern: Pattern::InOrder };
+    let work = |numbers| AtomicWorkload { operations: n as u32, numbers, pattern: AtomicPattern::InOrder };
     let (many, one) = (work(NUMBERS), work(1));
-    let mut numbers = vec![0; NUMBERS];
+    let numbers = RefCell::new(vec![0; NUMBERS]);
     let atomics: Vec<AtomicU32> = (0..NUMBERS).map(|_| AtomicU32::new(0)).collect();
-    let mut add = |name: &str, run: &mut dyn FnMut()| {
-        (request.progress)(name);
-        let runs = TimedRuns { n, items: n as f64, times: time_rung_on_cpu(run) };
-        ladder.add_rung(RungResult::new(name, &runs));
-    };
-    add("CPU, one thread, not atomic", &mut || add_in_one_thread(&many, &mut numbers));
-    add("CPU, all cores, u32 add", &mut || add_on_all_cores(&many, &atomics));
-    add("CPU, all cores, one number", &mut || add_on_all_cores(&one, &atomics));
+    let versions: [(&str, &dyn Fn()); 3] = [
+        ("CPU, one thread, not atomic", &|| add_in_one_thread(&many, &mut numbers.borrow_mut())),
+        ("CPU, all cores, u32 add", &|| add_on_all_cores(&many, &atomics)),
+        ("CPU, all cores, one number", &|| add_on_all_cores(&one, &atomics)),
+    ];
+    for (name, run) in versions {
+        ladder.measure_prepared(request, name, "", PreparedRung::on_host(n, n as f64, run))?;
+    }
+    Ok(())
 }
 
-struct Measurement<'a, 'b> {
-    device: &'a Device,
+/// Returns a remark on the atomics that a device does not have.
+fn missing_remark(support: &AtomicSupport) -> Option<String> {
+    let AtomicSupport { has_u64, has_f32_add, has_f64_add, has_scopes } = support;
+    let missing = [
+        (has_u64, "no atomics on 64 bits"),
+        (has_f32_add, "no addition of f32 by hardware"),
+        (has_f64_add, "no addition of f64 by hardware"),
+        (has_scopes, "no scopes of atomics"),
+    ];
+    let missing: Vec<&str> = missing.iter().filter(|(has, _)| !**has).map(|(_, text)| *text).collect();
+    (!missing.is_empty()).then(|| format!("This device has {}.", missing.join(", ")))
+}
+
+/// Operation of a rung.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum AtomicRung {
+    /// On integers in global memory.
+    Word(AtomicWidth, Returns, AtomicOperation),
+    /// Addition of floats in global memory.
+    Real(AtomicWidth, RealAddition),
+    /// Addition with a scope.
+    Scope(AtomicScope),
+    /// Addition in shared memory.
+    Shared(&'static str, SharedAddition, SharedPattern),
+}
+
+impl AtomicRung {
+    /// Returns the rungs of one width.
+    fn words(width: AtomicWidth) -> impl Iterator<Item = Self> {
+        let rungs = |returns, operations: &'static [AtomicOperation]| {
+            let operations = operations.iter().filter(move |operation| operation.has_width(width));
+            operations.map(move |operation| Self::Word(width, returns, *operation))
+        };
+        rungs(Returns::Unused, &WITHOUT_RESULT).chain(rungs(Returns::Summed, &WITH_RESULT))
+    }
+
+    /// Returns whether a device with these atomics can run the rung.
+    fn is_supported(&self, support: &AtomicSupport, has_f64: bool) -> bool {
+        match self {
+            Self::Word(width, ..) => *width == AtomicWidth::Bits32 || support.has_u64,
+            Self::Real(AtomicWidth::Bits32, RealAddition::Hardware) => support.has_f32_add,
+            Self::Real(AtomicWidth::Bits32, RealAddition::CompareAndSwap) => true,
+            Self::Real(AtomicWidth::Bits64, RealAddition::Hardware) => has_f64 && support.has_f64_add,
+            Self::Real(AtomicWidth::Bits64, RealAddition::CompareAndSwap) => has_f64,
+            Self::Scope(_) => support.has_scopes,
+            Self::Shared(_, SharedAddition::U64, _) => support.has_u64,
+            Self::Shared(..) => true,
+        }
+    }
+}
+
+/// Device and number of operations, and the rates of additions that race in global and in shared
+/// memory.
+pub struct AtomicInput {
+    device: Device,
+    n: usize,
     operations: u32,
-    support: AtomicSupport,
-    request: &'a mut LadderRequest<'b>,
-    ladder: &'a mut Ladder,
-    /// Rate of the additions that race, in the memory of the current rungs.
-    race: Option<f64>,
+    race_rates: [OnceCell<f64>; 2],
 }
 
-impl Measurement<'_, '_> {
-    /// Returns the workload of the rungs.
-    fn work(&self) -> Workload {
-        Workload { operations: self.operations, numbers: NUMBERS, pattern: Pattern::InOrder }
+impl AtomicInput {
+    /// Returns the workload of the rungs in global memory.
+    fn work(&self) -> AtomicWorkload {
+        let (operations, pattern) = (self.operations, AtomicPattern::InOrder);
+        AtomicWorkload { operations, numbers: NUMBERS, pattern }
     }
 
-    fn has_f64(&self) -> bool {
-        self.support.has_u64 && self.device.properties().has_f64
-    }
-
-    fn add_missing_remarks(&mut self) {
-        let AtomicSupport { has_u64, has_f32_add, has_f64_add, has_scopes } = self.support;
-        let missing = [
-            (has_u64, "no atomics on 64 bits"),
-            (has_f32_add, "no addition of f32 by hardware"),
-            (has_f64_add, "no addition of f64 by hardware"),
-            (has_scopes, "no scopes of atomics"),
-        ];
-        let missing: Vec<&str> = missing.iter().filter(|(has, _)| !has).map(|(_, text)| *text).collect();
-        if !missing.is_empty() {
-            self.ladder.remarks.push(format!("This device has {}.", missing.join(", ")));
-        }
-    }
-
-    /// Measures a launch of `items` operations and adds its rung. The first rung after `race` is
-    /// None is the roof of the next ones.
-    fn add(
-        &mut self,
-        name: &str,
+    /// Returns a rung of `items` operations. The first one of each memory is the roof of the others.
+    fn new_rung<'a, S: 'a>(
+        &'a self,
+        is_shared: bool,
         items: f64,
-        resources: Option<(Resources, Option<f64>)>,
-        launch: impl FnMut() -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        (self.request.progress)(name);
-        let times = time_rung_on_device(self.device, launch)?;
-        let runs = TimedRuns { n: self.request.n, items, times };
-        let (kernel, occupancy) = resources.unzip();
-        self.ladder.add_rung(RungResult {
-            roof: Some(*self.race.get_or_insert(runs.rate())),
-            registers: kernel.and_then(|kernel| kernel.registers),
-            shared_bytes: kernel.map(|kernel| kernel.shared_bytes),
-            occupancy: occupancy.flatten(),
-            ..RungResult::new(name, &runs)
-        });
-        Ok(())
+        state: S,
+        launch: impl FnMut(&mut S) -> Result<(), DeviceError> + 'a,
+        note: impl Fn(&S) -> Result<Option<String>, DeviceError> + 'a,
+    ) -> PreparedRung<'a> {
+        let details = move |state: &mut S, runs: &TimedRuns| {
+            let race = *self.race_rates[usize::from(is_shared)].get_or_init(|| runs.rate());
+            let limit = Some(RungLimit::Rate(race));
+            Ok(RungDetails { note: note(state)?, limit, ..RungDetails::default() })
+        };
+        PreparedRung::with_details(RungClock::of(&self.device), self.n, items, state, launch, details)
     }
 
-    fn add_global_rungs(&mut self) -> Result<(), DeviceError> {
-        self.race = None;
-        self.add_word_rungs::<u32>(Returns::Unused, &[AtomicOperation::RacingAdd])?;
-        self.add_word_rungs::<u32>(Returns::Unused, &WITHOUT_RESULT)?;
-        self.add_word_rungs::<u32>(Returns::Summed, &WITH_RESULT)?;
-        if self.support.has_u64 {
-            self.add_word_rungs::<u64>(Returns::Unused, &WITHOUT_RESULT)?;
-            self.add_word_rungs::<u64>(Returns::Summed, &WITH_RESULT)?;
-        }
-        self.add_real_rungs::<f32>("f32", self.support.has_f32_add)?;
-        if self.has_f64() {
-            self.add_real_rungs::<f64>("f64", self.support.has_f64_add)?;
-        }
-        let (device, operations) = (self.device, self.operations);
-        let scoped = ScopedAdditions::new(device, operations)?;
-        let scopes: &[AtomicScope] = if self.support.has_scopes { &AtomicScope::ALL } else { &[] };
-        for &scope in scopes {
-            let name = format!("u32 add, scope {}", scope.name());
-            self.add(&name, operations.into(), None, || scoped.launch(device.queue(), scope, operations))?;
-        }
-        Ok(())
-    }
-
-    fn add_word_rungs<T: Word>(
-        &mut self,
+    fn prepare_words<T: AtomicWord>(
+        &self,
         returns: Returns,
-        operations: &[AtomicOperation],
-    ) -> Result<(), DeviceError> {
-        let (device, work) = (self.device, self.work());
-        let atomics = WordAtomics::<T>::new(device, returns, NUMBERS, work.operations)?;
-        for operation in operations.iter().filter(|operation| operation.has_width(T::WIDTH)) {
-            let result = if returns == Returns::Unused { "" } else { ", result" };
-            let name = format!("u{} {}{result}", T::WIDTH.bits(), operation.name());
-            atomics.reset(device.queue(), *operation)?;
-            self.add(&name, work.operations.into(), Some(atomics.resources()), || {
-                atomics.launch(device.queue(), *operation, &work)
-            })?;
-        }
-        Ok(())
+        operation: AtomicOperation,
+    ) -> Result<PreparedRung<'_>, DeviceError> {
+        let (queue, work) = (self.device.queue(), self.work());
+        let atomics = WordAtomics::<T>::new(&self.device, returns, NUMBERS, work.operations)?;
+        atomics.reset(queue, operation)?;
+        let kernel = atomics.resources();
+        let launch = move |atomics: &mut WordAtomics<T>| atomics.launch(queue, operation, &work);
+        Ok(self.new_rung(false, work.operations.into(), atomics, launch, |_| Ok(None)).with_kernel(kernel))
     }
 
-    fn add_real_rungs<T: Element>(&mut self, type_name: &str, has_hardware: bool) -> Result<(), DeviceError> {
-        let (device, work) = (self.device, self.work());
-        let atomics = RealAtomics::<T>::new(device, NUMBERS)?;
-        let methods = [
-            (has_hardware, RealAddition::Hardware, "add"),
-            (true, RealAddition::CompareAndSwap, "add by compare-and-swap"),
-        ];
-        for (_, method, name) in methods.into_iter().filter(|(is_possible, ..)| *is_possible) {
-            self.add(&format!("{type_name} {name}"), work.operations.into(), None, || {
-                atomics.launch(device.queue(), method, &work)
-            })?;
-        }
-        Ok(())
+    fn prepare_reals<T: Element>(&self, method: RealAddition) -> Result<PreparedRung<'_>, DeviceError> {
+        let (queue, work) = (self.device.queue(), self.work());
+        let atomics = RealAtomics::<T>::new(&self.device, NUMBERS)?;
+        let launch = move |atomics: &mut RealAtomics<T>| atomics.launch(queue, method, &work);
+        Ok(self.new_rung(false, work.operations.into(), atomics, launch, |_| Ok(None)))
     }
 
-    /// Adds the rungs of shared memory, each with the cost of an addition of a warp.
-    fn add_shared_rungs(&mut self) -> Result<(), DeviceError> {
-        self.race = None;
-        let (banks, number) = (SharedPattern::Numbers(32), SharedPattern::Numbers(1));
-        let rungs = [
-            ("shared, u32 racing add", SharedAddition::RacingU32, banks),
-            ("shared, u32 add, 32 banks", SharedAddition::U32, banks),
-            ("shared, u32 add, one bank", SharedAddition::U32, SharedPattern::OneBank),
-            ("shared, u32 add, one number", SharedAddition::U32, number),
-            ("shared, f32 add, 32 banks", SharedAddition::F32, banks),
-            ("shared, f32 add, one number", SharedAddition::F32, number),
-            ("shared, u64 add, 32 numbers", SharedAddition::U64, banks),
-            ("shared, u64 add, one number", SharedAddition::U64, number),
-        ];
-        let (device, has_u64) = (self.device, self.support.has_u64);
-        for (name, addition, pattern) in rungs {
-            if addition == SharedAddition::U64 && !has_u64 {
-                continue;
-            }
-            let additions = SharedAdditions::new(device, pattern)?;
-            let rounds = self.shared_rounds(&additions);
-            let items = additions.thread_count() as f64 * f64::from(rounds);
-            self.add(name, items, Some(additions.resources()), || {
-                additions.launch(device.queue(), addition, rounds)
-            })?;
+    fn prepare_scope(&self, scope: AtomicScope) -> Result<PreparedRung<'_>, DeviceError> {
+        let (queue, operations) = (self.device.queue(), self.operations);
+        let scoped = ScopedAdditions::new(&self.device, operations)?;
+        let launch = move |scoped: &mut ScopedAdditions| scoped.launch(queue, scope, operations);
+        Ok(self.new_rung(false, operations.into(), scoped, launch, |_| Ok(None)))
+    }
+
+    /// The note is the cost of an addition of a warp.
+    fn prepare_shared(
+        &self,
+        addition: SharedAddition,
+        pattern: SharedPattern,
+    ) -> Result<PreparedRung<'_>, DeviceError> {
+        let queue = self.device.queue();
+        let additions = SharedAdditions::new(&self.device, pattern)?;
+        let (rounds, kernel) = (shared_rounds(self.n, &additions), additions.resources());
+        let items = additions.thread_count() as f64 * f64::from(rounds);
+        let launch = move |additions: &mut SharedAdditions| additions.launch(queue, addition, rounds);
+        let note = move |additions: &SharedAdditions| {
             let cycles = additions.cycles_per_addition(rounds)?;
-            if let (Some(cycles), Some(rung)) = (cycles, self.ladder.rungs.last_mut()) {
-                rung.note = format!("{} cycles per addition of a warp", format_number(cycles));
-            }
-        }
-        Ok(())
+            Ok(cycles.map(|cycles| format!("{} cycles per addition of a warp", format_number(cycles))))
+        };
+        Ok(self.new_rung(true, items, additions, launch, note).with_kernel(kernel))
+    }
+}
+
+/// Returns the additions per thread of shared memory, so that all threads do about `n`.
+fn shared_rounds(n: usize, additions: &SharedAdditions) -> i32 {
+    (n / additions.thread_count()).clamp(8, 4096) as i32
+}
+
+impl LadderRung for AtomicRung {
+    type Input = AtomicInput;
+
+    fn all(_: &Device) -> Vec<Self> {
+        let racing = Self::Word(AtomicWidth::Bits32, Returns::Unused, AtomicOperation::RacingAdd);
+        let methods = [RealAddition::Hardware, RealAddition::CompareAndSwap];
+        let reals =
+            AtomicWidth::ALL.into_iter().flat_map(|width| methods.map(|method| Self::Real(width, method)));
+        let (banks, number) = (SharedPattern::Numbers(32), SharedPattern::Numbers(1));
+        let shared = [
+            Self::Shared("shared, u32 racing add", SharedAddition::RacingU32, banks),
+            Self::Shared("shared, u32 add, 32 banks", SharedAddition::U32, banks),
+            Self::Shared("shared, u32 add, one bank", SharedAddition::U32, SharedPattern::OneBank),
+            Self::Shared("shared, u32 add, one number", SharedAddition::U32, number),
+            Self::Shared("shared, f32 add, 32 banks", SharedAddition::F32, banks),
+            Self::Shared("shared, f32 add, one number", SharedAddition::F32, number),
+            Self::Shared("shared, u64 add, 32 numbers", SharedAddition::U64, banks),
+            Self::Shared("shared, u64 add, one number", SharedAddition::U64, number),
+        ];
+        let words = AtomicWidth::ALL.into_iter().flat_map(Self::words);
+        let scopes = AtomicScope::ALL.map(Self::Scope);
+        [racing].into_iter().chain(words).chain(reals).chain(scopes).chain(shared).collect()
     }
 
-    /// Returns the additions per thread of shared memory, so that all threads do about n.
-    fn shared_rounds(&self, additions: &SharedAdditions) -> i32 {
-        (self.request.n / additions.thread_count()).clamp(8, 4096) as i32
+    fn new_input(device: &Device, n: usize) -> Result<AtomicInput, MeasureError> {
+        let operations = n.min(i32::MAX as usize) as u32;
+        Ok(AtomicInput { device: device.clone(), n, operations, race_rates: Default::default() })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        match self {
+            Self::Word(width, returns, operation) => {
+                let result = if *returns == Returns::Unused { "" } else { ", result" };
+                RungLabel::new(format!("u{} {}{result}", width.bits(), operation.name()), "")
+            }
+            Self::Real(width, method) => {
+                let method = match method {
+                    RealAddition::Hardware => "add",
+                    RealAddition::CompareAndSwap => "add by compare-and-swap",
+                };
+                RungLabel::new(format!("f{} {method}", width.bits()), "")
+            }
+            Self::Scope(scope) => RungLabel::new(format!("u32 add, scope {}", scope.name()), ""),
+            Self::Shared(name, ..) => RungLabel::new(*name, ""),
+        }
+    }
+
+    fn prepare<'a>(&'a self, input: &'a AtomicInput, _: usize, _: usize) -> PrepareResult<'a> {
+        Ok(Some(match *self {
+            Self::Word(AtomicWidth::Bits32, returns, operation) => {
+                input.prepare_words::<u32>(returns, operation)?
+            }
+            Self::Word(AtomicWidth::Bits64, returns, operation) => {
+                input.prepare_words::<u64>(returns, operation)?
+            }
+            Self::Real(AtomicWidth::Bits32, method) => input.prepare_reals::<f32>(method)?,
+            Self::Real(AtomicWidth::Bits64, method) => input.prepare_reals::<f64>(method)?,
+            Self::Scope(scope) => input.prepare_scope(scope)?,
+            Self::Shared(_, addition, pattern) => input.prepare_shared(addition, pattern)?,
+        }))
     }
 }

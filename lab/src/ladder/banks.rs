@@ -1,19 +1,21 @@
 //! Ladder of shared memory banks: reads of a warp with and without bank conflicts.
 
+use std::cell::OnceCell;
 use std::fmt;
 
 use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_measure::MeasureError;
 use orrery_measure::format::{format_number, format_rate};
-use orrery_measure::timing::{Times, time_on_device, time_once};
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
+use super::repeats::time_point;
 use super::{
-    BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roof, RungResult, Scale, Sweep, SweepSeries,
-    TimedRuns, Work,
+    BYTES, CheckedRung, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, PrepareResult,
+    PreparedRung, Roof, RungClock, RungDetails, RungLabel, RungLimit, RungSet, Sweep, SweepScale,
+    SweepSeries, TimedRuns, Work,
 };
 use crate::experiments::banks::{
-    BankPattern, BankReads, LANES, READS_PER_ROUND, read_on_all_cores, read_reference, rungs,
+    BankPattern, BankReads, BankRung, LANES, READS_PER_ROUND, read_on_all_cores, read_reference, rungs,
+    selftest,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -24,6 +26,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| n as u64,
     sizes: DefaultSizes { gpu: 1 << 16, opencl_cpu: 1 << 12, host: 1 << 20 },
     counted: BYTES,
+    rungs: &[RungSet::of::<BankRung>()],
     measure,
 };
 
@@ -36,56 +39,95 @@ const STRIDES: std::ops::RangeInclusive<usize> = 1..=33;
 /// Number of timed runs for each stride of the sweep.
 const SWEEP_REPEATS: usize = 5;
 
-fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let n = request.n;
-    let rounds = n.div_ceil(READS_PER_ROUND).min(i32::MAX as usize);
-    let reads_per_thread = (rounds * READS_PER_ROUND) as f64;
-    let timed = |threads: usize, times: Times| TimedRuns {
-        n,
-        items: BYTES_PER_READ * threads as f64 * reads_per_thread,
-        times,
-    };
-    let words = BankPattern::Stride(1).words();
-    let mut add_on_cpu = |name, read: fn(&[u32; LANES], usize) -> [u32; LANES], threads| {
-        (request.progress)(name);
-        let runs = timed(LANES * threads, time_rung_on_cpu(|| read(&words, rounds)));
-        let note = "32 lanes in turn, from an array in the cache".to_owned();
-        ladder.add_rung(RungResult { note, work: WORK, ..RungResult::new(name, &runs) });
-    };
-    add_on_cpu("CPU, one thread", read_reference, 1);
-    add_on_cpu("CPU, all cores", read_on_all_cores, rayon::current_num_threads());
+/// Reads per thread, and the first rung, which has no conflicts and with which all are compared.
+pub struct BankInput {
+    device: Device,
+    rounds: i32,
+    free: OnceCell<(f64, ReadCost)>,
+}
 
-    let Some(device) = request.device else { return Ok(()) };
-    let rounds = rounds as i32;
-    let mut fastest: Option<(f64, ReadCost)> = None;
-    for rung in rungs() {
-        (request.progress)(rung.name);
-        let reads = BankReads::new(device, rung.pattern)?;
-        let times = time_rung_on_device(device, || reads.launch(device.queue(), rounds))?;
-        let runs = timed(reads.thread_count(), times);
-        let cost = ReadCost::of_last_launch(&reads, rounds, runs.times.median())?;
-        // The first rung has no conflicts. All others are compared with it.
-        let (free_rate, free_cost) = *fastest.get_or_insert((runs.rate(), cost));
-        let factor = cost.value / free_cost.value;
-        let expected = rung.pattern.conflict_factor();
-        let (kernel, occupancy) = reads.resources();
-        ladder.add_rung(RungResult {
-            note: format!(
-                "{cost}, conflict factor {}, expected {expected} for 32 banks",
-                format_number(factor)
-            ),
-            work: WORK,
-            roof: Some(free_rate),
-            registers: kernel.registers,
-            shared_bytes: Some(kernel.shared_bytes),
-            occupancy,
-            ..RungResult::new(rung.name, &runs)
-        });
+/// Returns the rounds in which a thread does about `n` reads.
+fn rounds_of(n: usize) -> usize {
+    n.div_ceil(READS_PER_ROUND).min(i32::MAX as usize)
+}
+
+/// Returns the bytes that so many threads read.
+fn bytes_read(threads: usize, rounds: usize) -> f64 {
+    BYTES_PER_READ * threads as f64 * (rounds * READS_PER_ROUND) as f64
+}
+
+impl LadderRung for BankRung {
+    type Input = BankInput;
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs()
     }
-    let free_rate = fastest.map(|(rate, _)| rate);
-    ladder.roof = free_rate.map(|rate| Roof {
+
+    fn new_input(device: &Device, n: usize) -> Result<BankInput, MeasureError> {
+        Ok(BankInput { device: device.clone(), rounds: rounds_of(n) as i32, free: OnceCell::new() })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, "")
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        BankInput { device, rounds, free }: &'a BankInput,
+        n: usize,
+        _: usize,
+    ) -> PrepareResult<'a> {
+        let reads = BankReads::new(device, self.pattern)?;
+        let (kernel, items) = (reads.resources(), bytes_read(reads.thread_count(), *rounds as usize));
+        let launch = move |reads: &mut BankReads| reads.launch(device.queue(), *rounds);
+        let details = move |reads: &mut BankReads, runs: &TimedRuns| {
+            let cost = ReadCost::of_last_launch(reads, *rounds, runs.times.median())?;
+            let (free_rate, free_cost) = *free.get_or_init(|| (runs.rate(), cost));
+            let factor = format_number(cost.value / free_cost.value);
+            let expected = self.pattern.conflict_factor();
+            let note = format!("{cost}, conflict factor {factor}, expected {expected} for 32 banks");
+            Ok(RungDetails {
+                note: Some(note),
+                limit: Some(RungLimit::Rate(free_rate)),
+                ..RungDetails::default()
+            })
+        };
+        let prepared = PreparedRung::with_details(RungClock::of(device), n, items, reads, launch, details);
+        Ok(Some(prepared.with_work(WORK, RungLimit::Unknown).with_kernel(kernel)))
+    }
+}
+
+impl CheckedRung for BankRung {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        selftest::check_pattern(device, self.pattern)
+    }
+}
+
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    type ReadOnHost = fn(&[u32; LANES], usize) -> [u32; LANES];
+    let (words, rounds) = (BankPattern::Stride(1).words(), rounds_of(request.n));
+    let reads: [(&str, ReadOnHost, usize); 2] = [
+        ("CPU, one thread", read_reference, 1),
+        ("CPU, all cores", read_on_all_cores, rayon::current_num_threads()),
+    ];
+    for (name, read, threads) in reads {
+        let items = bytes_read(LANES * threads, rounds);
+        let prepared = PreparedRung::on_host(request.n, items, || read(&words, rounds))
+            .with_work(WORK, RungLimit::Unknown);
+        let note = "32 lanes in turn, from an array in the cache";
+        ladder.measure_prepared(request, name, note, prepared)?;
+    }
+    Ok(())
+}
+
+fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    measure_on_host(request, ladder)?;
+    let Some(device) = request.device else { return Ok(()) };
+    let input = BankRung::new_input(device, request.n)?;
+    ladder.measure_rungs(request, &rungs(), &input)?;
+    ladder.roof = input.free.get().map(|(rate, _)| Roof {
         name: "free",
-        description: format!("{}, stride 1, which is free of conflicts", format_rate(rate, "B/s")),
+        description: format!("{}, stride 1, which is free of conflicts", format_rate(*rate, "B/s")),
     });
     if device.properties().kind != DeviceKind::Gpu {
         ladder.remarks.push(
@@ -93,7 +135,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
         );
     }
     (request.progress)("all strides");
-    ladder.sweeps.push(sweep_strides(device, rounds)?);
+    ladder.sweeps.push(sweep_strides(device, input.rounds)?);
     Ok(())
 }
 
@@ -129,9 +171,7 @@ impl fmt::Display for ReadCost {
 fn sweep_strides(device: &Device, rounds: i32) -> Result<Sweep, DeviceError> {
     let cost_of = |stride| -> Result<ReadCost, DeviceError> {
         let reads = BankReads::new(device, BankPattern::Stride(stride))?;
-        let mut launch = || reads.launch(device.queue(), rounds);
-        let run_seconds = time_once(device, &mut launch)?;
-        let times = time_on_device(device, SWEEP_REPEATS, run_seconds, launch)?;
+        let times = time_point(device, SWEEP_REPEATS, || reads.launch(device.queue(), rounds))?;
         ReadCost::of_last_launch(&reads, rounds, times.median())
     };
     let costs = STRIDES.map(cost_of).collect::<Result<Vec<_>, _>>()?;
@@ -141,8 +181,8 @@ fn sweep_strides(device: &Device, rounds: i32) -> Result<Sweep, DeviceError> {
         title: "reads of shared memory with a stride".to_owned(),
         parameter: "stride, words",
         unit,
-        x_scale: Scale::Linear,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Linear,
+        y_scale: SweepScale::Linear,
         values: STRIDES.map(|stride| stride as f64).collect(),
         series: vec![
             SweepSeries {

@@ -4,16 +4,18 @@
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 use orrery_measure::MeasureError;
 use orrery_measure::format::format_rate;
-use orrery_measure::timing::{Times, time_on_device, time_once};
 use rayon::prelude::*;
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
+use super::repeats::time_point;
 use super::{
-    BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, Roofs, RungResult, Scale, ShownValue,
-    Sweep, SweepSeries, TimedRuns, Work,
+    BYTES, CheckedRung, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, Parameter,
+    PrepareResult, PreparedRung, RungClock, RungLabel, RungLimit, RungSet, ShownValue, Sweep, SweepScale,
+    SweepSeries, Work,
 };
 use crate::experiments::copy::patterns::{OFFSETS, PatternCopy, STRIDES, TextureCopy};
-use crate::experiments::copy::{BLOCK_SIZES, CopyMethod, Rung, RungCopy, copy_on_cpu, copy_reference, rungs};
+use crate::experiments::copy::{
+    BLOCK_SIZES, CopyMethod, CopyRung, RungCopy, copy_on_cpu, copy_reference, rungs, selftest,
+};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "copy",
@@ -23,6 +25,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(8),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 24, host: 1 << 26 },
     counted: BYTES,
+    rungs: &[RungSet::of::<CopyRung>()],
     measure,
 };
 
@@ -37,86 +40,99 @@ const MAX_SHIFTED_LEN: usize = 1 << 26;
 /// Number of timed runs for each offset and each stride.
 const SWEEP_REPEATS: usize = 7;
 
-fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let n = request.n;
-    let numbers: Vec<f32> = (0..n).into_par_iter().map(|i| (i % 1024) as f32).collect();
-    let mut target = vec![0.0; n];
-    ladder.roof = ladder.host_roofs.copy_roof();
-    let host_roof = ladder.host_roofs.bandwidth;
-    let mut add_on_cpu = |name, copy: fn(&[f32], &mut [f32])| {
-        (request.progress)(name);
-        let times = time_rung_on_cpu(|| copy(&numbers, &mut target));
-        ladder.add_rung(RungResult {
-            work: WORK,
-            roof: host_roof,
-            ..RungResult::new(name, &timed(n, times))
-        });
-    };
-    add_on_cpu("CPU, one thread", copy_reference);
-    add_on_cpu("CPU, all cores", copy_on_cpu);
-    drop(target);
+/// Source and target of a copy on a device.
+pub struct CopyBuffers {
+    from: Buffer<f32>,
+    to: Buffer<f32>,
+}
 
+impl LadderRung for CopyRung {
+    type Input = CopyBuffers;
+
+    const VALUES: usize = BLOCK_SIZES.len();
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs()
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<CopyBuffers, MeasureError> {
+        Ok(CopyBuffers { from: device.upload(&example_numbers(n))?, to: device.zeros(n)? })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, self.note)
+    }
+
+    /// The copy of the driver has no block size.
+    fn has_parameter(&self) -> bool {
+        self.method != CopyMethod::Driver
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        CopyBuffers { from, to }: &'a CopyBuffers,
+        n: usize,
+        value: usize,
+    ) -> PrepareResult<'a> {
+        let (device, block) = (from.device(), BLOCK_SIZES[value]);
+        if self.has_parameter() && !is_measured(device, block) {
+            return Ok(None);
+        }
+        let copy = RungCopy::new(device, self.method, block)?;
+        let kernel = copy.resources();
+        let launch = move || copy.launch(device.queue(), from, to);
+        let prepared = PreparedRung::new(RungClock::of(device), n, BYTES_PER_NUMBER * n as f64, launch)
+            .with_work(WORK, RungLimit::Bandwidth);
+        Ok(Some(match kernel {
+            Some(kernel) => prepared.with_kernel(kernel),
+            None => prepared,
+        }))
+    }
+}
+
+impl CheckedRung for CopyRung {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        selftest::check_method(device, self.method)
+    }
+}
+
+fn example_numbers(n: usize) -> Vec<f32> {
+    (0..n).into_par_iter().map(|i| (i % 1024) as f32).collect()
+}
+
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    type CopyOnHost = fn(&[f32], &mut [f32]);
+    let n = request.n;
+    let (numbers, mut target) = (example_numbers(n), vec![0.0; n]);
+    let copies: [(&str, CopyOnHost); 2] =
+        [("CPU, one thread", copy_reference), ("CPU, all cores", copy_on_cpu)];
+    for (name, copy) in copies {
+        let prepared = PreparedRung::on_host(n, BYTES_PER_NUMBER * n as f64, || copy(&numbers, &mut target))
+            .with_work(WORK, RungLimit::Bandwidth);
+        ladder.measure_prepared(request, name, "", prepared)?;
+    }
+    Ok(())
+}
+
+fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    ladder.roof = ladder.host_roofs.copy_roof();
+    measure_on_host(request, ladder)?;
     let Some(device) = request.device else { return Ok(()) };
-    ladder.roofs = Roofs::of_device(device)?;
-    ladder.roof = ladder.roofs.copy_roof();
+    ladder.use_copy_roof_of(device)?;
     ladder.remarks.extend(bandwidth_remarks(device));
     ladder.parameter = Some(Parameter {
         name: "threads per block",
         values: BLOCK_SIZES.map(|block| block.to_string()).to_vec(),
         shown: ShownValue::Fastest,
     });
-    let (from, to) = (device.upload(&numbers)?, device.zeros::<f32>(n)?);
-    for rung in rungs() {
-        (request.progress)(rung.name);
-        let Some(result) = measure_rung(device, &rung, &from, &to)? else { continue };
-        let (note, roof) = (rung.note.to_owned(), ladder.roofs.bandwidth);
-        ladder.add_rung(RungResult { note, work: WORK, roof, ..result });
-    }
+    let buffers = CopyRung::new_input(device, request.n)?;
+    ladder.measure_rungs(request, &rungs(), &buffers)?;
     (request.progress)("offsets");
-    let offsets = sweep_offsets(device, n, &mut ladder.remarks)?;
+    let offsets = sweep_offsets(device, request.n, &mut ladder.remarks)?;
     ladder.sweeps.push(offsets);
     (request.progress)("strides");
-    ladder.sweeps.push(sweep_strides(device, &from, &to)?);
+    ladder.sweeps.push(sweep_strides(device, &buffers.from, &buffers.to)?);
     Ok(())
-}
-
-fn timed(n: usize, times: Times) -> TimedRuns {
-    TimedRuns { n, items: BYTES_PER_NUMBER * n as f64, times }
-}
-
-/// Measures a rung for all block sizes. The copy of the driver has none. Returns `None` if the
-/// device supports no block size.
-fn measure_rung(
-    device: &Device,
-    rung: &Rung,
-    from: &Buffer<f32>,
-    to: &Buffer<f32>,
-) -> Result<Option<RungResult>, DeviceError> {
-    let time_copy = |copy: &RungCopy| {
-        let times = time_rung_on_device(device, || copy.launch(device.queue(), from, to))?;
-        Ok::<_, DeviceError>(timed(from.len(), times))
-    };
-    if rung.method == CopyMethod::Driver {
-        let copy = RungCopy::new(device, rung.method, BLOCK_SIZES[0])?;
-        return Ok(Some(RungResult::new(rung.name, &time_copy(&copy)?)));
-    }
-    let (mut runs, mut resources) = (Vec::new(), Vec::new());
-    for block in BLOCK_SIZES {
-        let copy =
-            is_measured(device, block).then(|| RungCopy::new(device, rung.method, block)).transpose()?;
-        runs.push(copy.as_ref().map(time_copy).transpose()?);
-        resources.push(copy.as_ref().and_then(RungCopy::resources));
-    }
-    let result = RungResult::with_sweep(rung.name, &runs, ShownValue::Fastest);
-    Ok(result.map(|result| {
-        let (kernel, occupancy) = result.value.and_then(|value| resources[value]).unzip();
-        RungResult {
-            registers: kernel.and_then(|kernel| kernel.registers),
-            shared_bytes: kernel.map(|kernel| kernel.shared_bytes),
-            occupancy: occupancy.flatten(),
-            ..result
-        }
-    }))
 }
 
 /// Returns the theoretical bandwidths of this device and of the course's.
@@ -157,8 +173,8 @@ fn sweep_offsets(device: &Device, n: usize, remarks: &mut Vec<String>) -> Result
         title: "copy with an offset, useful bytes".to_owned(),
         parameter: "offset, floats",
         unit: "GB/s",
-        x_scale: Scale::Linear,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Linear,
+        y_scale: SweepScale::Linear,
         values: OFFSETS.map(|offset| offset as f64).collect(),
         series,
     })
@@ -177,8 +193,8 @@ fn sweep_strides(device: &Device, from: &Buffer<f32>, to: &Buffer<f32>) -> Resul
         title: "copy with a stride, useful bytes".to_owned(),
         parameter: "stride, floats",
         unit: "GB/s",
-        x_scale: Scale::Linear,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Linear,
+        y_scale: SweepScale::Linear,
         values: STRIDES.map(|stride| stride as f64).collect(),
         series: vec![SweepSeries { name: "global memory".to_owned(), points }],
     })
@@ -189,9 +205,8 @@ fn sweep_strides(device: &Device, from: &Buffer<f32>, to: &Buffer<f32>) -> Resul
 fn effective_bandwidth(
     device: &Device,
     copied: usize,
-    mut queue_copy: impl FnMut() -> Result<(), DeviceError>,
+    queue_copy: impl FnMut() -> Result<(), DeviceError>,
 ) -> Result<f64, DeviceError> {
-    let run_seconds = time_once(device, &mut queue_copy)?;
-    let times = time_on_device(device, SWEEP_REPEATS, run_seconds, queue_copy)?;
+    let times = time_point(device, SWEEP_REPEATS, queue_copy)?;
     Ok(BYTES_PER_NUMBER * copied as f64 / times.median() / 1e9)
 }

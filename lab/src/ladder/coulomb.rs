@@ -4,16 +4,19 @@
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 use orrery_measure::MeasureError;
 use orrery_measure::sample::evenly_spaced_indices;
-use orrery_measure::timing::{largest_affordable_size, time_on_device, time_on_host, time_once};
+use orrery_measure::timing::{largest_affordable_size, time_once};
+use orrery_model::Precision;
 
-use super::repeats::{max_run_seconds, repeat_count};
+use super::repeats::{max_run_seconds, repeat_count, time_point};
 use super::{
-    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roof, Roofs, RungResult, Scale, Sweep,
+    CheckedRung, Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, PrepareResult,
+    PreparedRung, Roof, Roofs, RungClock, RungDetails, RungLabel, RungLimit, RungSet, Sweep, SweepScale,
     SweepSeries, TimedRuns, Work,
 };
 use crate::experiments::coulomb::{
-    CHUNK, Charge, CoulombMap, CoulombMethod, DeviceCharges, PointGrid, TiledStrategy, gather_on_cpu,
-    largest_error, potential_on_all_cores, random_charges, rsqrt_rate, rungs, scatter_on_cpu,
+    CHUNK, Charge, CoulombMap, CoulombMethod, CoulombRung, DeviceCharges, PointGrid, TiledStrategy,
+    gather_on_cpu, largest_error, potential_on_all_cores, random_charges, rsqrt_rate, rungs, scatter_on_cpu,
+    selftest,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -25,6 +28,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(32 + 2 * 4 * POINTS_PER_CHARGE as u64),
     sizes: DefaultSizes { gpu: 32_768, opencl_cpu: 1024, host: 4096 },
     counted: Counted { item: "term", rate_unit: "terms/s", heading: "Gterm/s", to_column: |rate| rate / 1e9 },
+    rungs: &[RungSet::of::<CoulombRung>()],
     measure,
 };
 
@@ -51,10 +55,10 @@ const SWEPT_CHARGES: [usize; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, CHUNK]
 const SWEEP_REPEATS: usize = 3;
 
 /// A version on the CPU.
-type CpuVersion = fn(&[Charge], &PointGrid) -> Vec<f32>;
+type MapOnHost = fn(&[Charge], &PointGrid) -> Vec<f32>;
 /// Its name and note, and the bytes that threads request per term. Potentials are read and written,
 /// charges are read.
-const CPU_RUNGS: [(&str, &str, f64, CpuVersion); 3] = [
+const CPU_RUNGS: [(&str, &str, f64, MapOnHost); 3] = [
     ("CPU, one thread, scatter", "one charge after the other", 8.0, scatter_on_cpu),
     ("CPU, one thread, gather", "one point after the other", 16.0, gather_on_cpu),
     ("CPU, all cores, SIMD", "registers of points, tiles of charges", 12.0 / 64.0, potential_on_all_cores),
@@ -90,81 +94,98 @@ fn grid_side(n: usize) -> usize {
     side.next_multiple_of(8).min(MAX_SIDE)
 }
 
+/// Device, and the rate of its reciprocal square roots.
+pub struct CoulombInput {
+    device: Device,
+    rsqrt_rate: f64,
+}
+
+impl LadderRung for CoulombRung {
+    type Input = CoulombInput;
+
+    const TEST_SIZE: usize = 100;
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs()
+    }
+
+    fn new_input(device: &Device, _: usize) -> Result<CoulombInput, MeasureError> {
+        Ok(CoulombInput { device: device.clone(), rsqrt_rate: rsqrt_rate(device)? })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, self.note)
+    }
+
+    fn max_seconds(&self) -> Option<f64> {
+        Some(max_run_seconds())
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        CoulombInput { device, rsqrt_rate }: &'a CoulombInput,
+        n: usize,
+        _: usize,
+    ) -> PrepareResult<'a> {
+        let coulomb = CoulombMap::new(device, self.method)?;
+        let (map, kernel) = (DeviceMap::upload(device, n)?, coulomb.resources());
+        let (clock, items) = (RungClock::of(device), map.host.term_count());
+        let launch = move |map: &mut DeviceMap| map.queue_potential(&coulomb);
+        let details = |map: &mut DeviceMap, _: &TimedRuns| {
+            let error = Some(map.host.error_of(&map.potential.to_vec()?));
+            Ok(RungDetails { error, ..RungDetails::default() })
+        };
+        let work = Work { flops: Some(FLOPS), bytes: Some(self.method.bytes_per_term()) };
+        let prepared = PreparedRung::with_details(clock, n, items, map, launch, details);
+        Ok(Some(prepared.with_work(work, RungLimit::Rate(*rsqrt_rate)).with_kernel(kernel)))
+    }
+}
+
+impl CheckedRung for CoulombRung {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        selftest::check_method(device, self.method)
+    }
+}
+
+/// Builds a version on the CPU for `n` charges.
+fn prepare_on_host(n: usize, bytes: f64, version: MapOnHost) -> PreparedRung<'static> {
+    let state = (ChargedGrid::new(n), Vec::new());
+    let items = state.0.term_count();
+    let run = move |(map, potential): &mut (ChargedGrid, Vec<f32>)| {
+        *potential = version(&map.charges, &map.grid);
+        Ok::<_, MeasureError>(())
+    };
+    let details = |(map, potential): &mut (ChargedGrid, Vec<f32>), _: &TimedRuns| {
+        Ok(RungDetails { error: Some(map.error_of(potential)), ..RungDetails::default() })
+    };
+    let work = Work { flops: Some(FLOPS), bytes: Some(bytes) };
+    PreparedRung::with_details(RungClock::Host, n, items, state, run, details)
+        .with_work(work, RungLimit::Flops(Precision::Single))
+}
+
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let n = request.n.min(MAX_CHARGES);
+    request.n = request.n.min(MAX_CHARGES);
+    let n = request.n;
     ladder.roof = ladder.host_roofs.peak_roof();
     ladder.remarks = vec!["error: largest error, relative to the sum of |q| / r".to_owned()];
-    let cpu_roof = ladder.host_roofs.flops.map(|flops| flops / FLOPS);
     for (name, note, bytes, version) in CPU_RUNGS {
-        (request.progress)(name);
-        let (runs, error) = time_on_cpu(n, version)?;
-        ladder.add_rung(RungResult {
-            note: note.to_owned(),
-            work: Work { flops: Some(FLOPS), bytes: Some(bytes) },
-            roof: cpu_roof,
-            error: Some(error),
-            ..RungResult::new(name, &runs)
-        });
+        let time_size = |n| prepare_on_host(n, bytes, version).time_once();
+        let (n, run_seconds) = largest_affordable_size(n, max_run_seconds(), time_size)?;
+        let prepared = prepare_on_host(n, bytes, version).with_repeats(repeat_count(run_seconds));
+        ladder.measure_prepared(request, name, note, prepared)?;
     }
     let Some(device) = request.device else { return Ok(()) };
     ladder.roofs = Roofs::of_device(device)?;
-    let rate = rsqrt_rate(device)?;
-    ladder.roof = Some(Roof {
-        name: "rsq",
-        description: format!("{rate:.2e} reciprocal square roots per second, measured"),
-    });
+    let input = CoulombRung::new_input(device, n)?;
+    let description = format!("{:.2e} reciprocal square roots per second, measured", input.rsqrt_rate);
+    ladder.roof = Some(Roof { name: "rsq", description });
     ladder.remarks.push("of rsq for CPU rungs: of the f32 peak at 12 flops per term".to_owned());
-    for rung in rungs() {
-        (request.progress)(rung.name);
-        ladder.add_rung(RungResult {
-            note: rung.note.to_owned(),
-            roof: Some(rate),
-            ..measure_on_device(device, rung.name, rung.method, n)?
-        });
-    }
+    ladder.measure_rungs(request, &rungs(), &input)?;
     (request.progress)("points per thread");
     ladder.sweeps.push(sweep_points(device, n)?);
     (request.progress)("bytes of charges per launch");
     ladder.sweeps.extend(sweep_charges(device, n)?);
     Ok(())
-}
-
-/// Measures a version on the CPU with at most `n` charges. Returns its times and its error.
-fn time_on_cpu(n: usize, version: CpuVersion) -> Result<(TimedRuns, f64), MeasureError> {
-    let time_size = |n: usize| {
-        let map = ChargedGrid::new(n);
-        let run = || drop(std::hint::black_box(version(&map.charges, &map.grid)));
-        Ok::<_, MeasureError>(time_on_host(1, run).median())
-    };
-    let (n, run_seconds) = largest_affordable_size(n, max_run_seconds(), time_size)?;
-    let map = ChargedGrid::new(n);
-    let mut potential = Vec::new();
-    let times = time_on_host(repeat_count(run_seconds), || potential = version(&map.charges, &map.grid));
-    Ok((TimedRuns { n, items: map.term_count(), times }, map.error_of(&potential)))
-}
-
-/// Measures a kernel with at most `n` charges.
-fn measure_on_device(
-    device: &Device,
-    name: &str,
-    method: CoulombMethod,
-    n: usize,
-) -> Result<RungResult, MeasureError> {
-    let coulomb = CoulombMap::new(device, method)?;
-    let time_size = |n: usize| DeviceMap::upload(device, n)?.time_once(&coulomb);
-    let (n, run_seconds) = largest_affordable_size(n, max_run_seconds(), time_size)?;
-    let map = DeviceMap::upload(device, n)?;
-    let times =
-        time_on_device(device, repeat_count(run_seconds), run_seconds, || map.queue_potential(&coulomb))?;
-    let (kernel, occupancy) = coulomb.resources();
-    Ok(RungResult {
-        work: Work { flops: Some(FLOPS), bytes: Some(method.bytes_per_term()) },
-        error: Some(map.host.error_of(&map.potential.to_vec()?)),
-        registers: kernel.registers,
-        shared_bytes: Some(kernel.shared_bytes),
-        occupancy,
-        ..RungResult::new(name, &TimedRuns { n, items: map.host.term_count(), times })
-    })
 }
 
 /// Charges, grid and potentials on a device.
@@ -208,8 +229,8 @@ fn sweep_points(device: &Device, n: usize) -> Result<Sweep, DeviceError> {
         title: "tuned kernel by points per thread".to_owned(),
         parameter: "points",
         unit: "Gterm/s",
-        x_scale: Scale::Log,
-        y_scale: Scale::Log,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
         values: points.iter().map(|points| f64::from(*points)).collect(),
         series: vec![SweepSeries {
             name: "tuned".to_owned(),
@@ -236,8 +257,7 @@ fn sweep_charges(device: &Device, n: usize) -> Result<Option<Sweep>, DeviceError
                 let DeviceMap { host, charges, potential, .. } = &map;
                 coulomb.launch_chunk(device.queue(), charges, count, &host.grid, potential)
             };
-            let run_seconds = time_once(device, launch)?;
-            let times = time_on_device(device, SWEEP_REPEATS, run_seconds, launch)?;
+            let times = time_point(device, SWEEP_REPEATS, launch)?;
             Ok(Some(count as f64 * points / times.median() / 1e9))
         };
         let points = counts.iter().map(rate).collect::<Result<_, DeviceError>>()?;
@@ -251,8 +271,8 @@ fn sweep_charges(device: &Device, n: usize) -> Result<Option<Sweep>, DeviceError
         title: "one thread per point, by bytes of charges per launch".to_owned(),
         parameter: "bytes",
         unit: "Gterm/s",
-        x_scale: Scale::Log,
-        y_scale: Scale::Log,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
         values: counts.iter().map(|count| (count * size_of::<Charge>()) as f64).collect(),
         series,
     }))

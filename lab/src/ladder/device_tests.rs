@@ -35,7 +35,8 @@ fn opencl_device() -> Option<Device> {
     test_devices().into_iter().find(|device| device.properties().backend == Backend::OpenCl)
 }
 
-/// Runs a ladder and checks everything that all ladders have in common.
+/// Runs a ladder and checks everything that all ladders have in common. The self-test compares the
+/// results of the kernels. Here it is the tables, JSON and plots that are checked.
 fn check_ladder(device: &Device, entry: &'static LadderEntry, n: usize) -> LadderOutput {
     let request = LadderRequest { device: Some(device), n, tuning: None, progress: &mut |_| {} };
     let ladder = entry.run(request).unwrap_or_else(|e| panic!("{}: {e}", entry.name));

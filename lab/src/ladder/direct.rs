@@ -13,8 +13,8 @@ use super::gravity::{
 };
 use super::repeats::{max_run_seconds, time_rung_on_device};
 use super::{
-    Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, ReferenceTable, Scale,
-    Sweep, SweepSeries, Work,
+    Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, ReferenceTable,
+    RungSet, Sweep, SweepScale, SweepSeries, Work,
 };
 use crate::rungs::gravity::LectureStrategy;
 use crate::rungs::gravity::direct::course::{
@@ -35,6 +35,7 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Gpair/s",
         to_column: |rate| rate / 1e9,
     },
+    rungs: &[RungSet { run_once: |device| gravity_ladder().run_once(device) }],
     measure,
 };
 
@@ -50,7 +51,19 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
         columns: COURSE_GPUS.map(str::to_owned).to_vec(),
         legend: COURSE_LEGEND,
     });
-    let gravity = GravityLadder {
+    gravity_ladder().measure(request, ladder)?;
+    ladder.figures.extend(request.device.map(|_| course_figures(ladder)));
+    let sizes: Vec<usize> = STEP_SIZES.into_iter().filter(|size| *size <= request.n).collect();
+    if let (Some(device), false) = (request.device, sizes.is_empty()) {
+        (request.progress)("steps of few bodies");
+        ladder.sweeps.push(sweep_parameters(device, &sizes)?);
+        ladder.remarks.push(STEPS_REMARK.to_owned());
+    }
+    Ok(())
+}
+
+fn gravity_ladder() -> GravityLadder {
+    GravityLadder {
         rungs,
         new_workload: Workload::for_direct,
         default_strategy: |device, n, precision, tuning| {
@@ -61,16 +74,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
         count_work,
         sizes: RungSizes::PerRung,
         max_run_seconds: max_run_seconds(),
-    };
-    gravity.measure(request, ladder)?;
-    ladder.figures.extend(request.device.map(|_| course_figures(ladder)));
-    let sizes: Vec<usize> = STEP_SIZES.into_iter().filter(|size| *size <= request.n).collect();
-    if let (Some(device), false) = (request.device, sizes.is_empty()) {
-        (request.progress)("steps of few bodies");
-        ladder.sweeps.push(sweep_parameters(device, &sizes)?);
-        ladder.remarks.push(STEPS_REMARK.to_owned());
     }
-    Ok(())
 }
 
 const TRAFFIC_REMARK: &str = "GB/s below: bytes that warps (without tiles) or blocks (with tiles) load, as the \
@@ -101,8 +105,8 @@ fn sweep_parameters(device: &Device, sizes: &[usize]) -> Result<Sweep, DeviceErr
         title: "time of a step, kernel parameters as arguments and in constant memory".to_owned(),
         parameter: "bodies",
         unit: "us",
-        x_scale: Scale::Log,
-        y_scale: Scale::Log,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
         values: sizes.iter().map(|n| *n as f64).collect(),
         series,
     })

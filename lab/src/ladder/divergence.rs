@@ -1,19 +1,21 @@
 //! Ladder of divergence: threads of a warp that take different paths, and loops of uneven length.
 
+use std::cell::{OnceCell, RefCell};
+
 use orrery_device::{Device, DeviceError, DeviceKind};
 use orrery_measure::MeasureError;
-use orrery_measure::timing::{time_on_device, time_once};
 use orrery_model::Precision;
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
+use super::repeats::time_point;
 use super::{
-    Counted, DataCell, DataRow, DataTable, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs,
-    RungResult, Scale, Sweep, SweepSeries, TimedRuns, Work,
+    Counted, DataCell, DataRow, DataTable, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung,
+    PrepareResult, PreparedRung, Roofs, RungClock, RungDetails, RungLabel, RungLimit, RungSet, Sweep,
+    SweepScale, SweepSeries, TimedRuns, Work,
 };
 use crate::experiments::divergence::predication::{BODIES, Choices, Conditions};
 use crate::experiments::divergence::{
-    DivergencePattern, DivergentWork, FMAS_PER_STEP, StepCounts, ThreadWork, run_on_all_cores,
-    run_on_one_core, rungs,
+    DivergencePattern, DivergenceRung, DivergentWork, FMAS_PER_STEP, StepCounts, ThreadWork,
+    run_on_all_cores, run_on_one_core, rungs,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -24,6 +26,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(12),
     sizes: DefaultSizes { gpu: 1 << 24, opencl_cpu: 1 << 14, host: 1 << 14 },
     counted: Counted { item: "FMA", rate_unit: "FMA/s", heading: "GFMA/s", to_column: |rate| rate / 1e9 },
+    rungs: &[RungSet::of::<DivergenceRung>(), RungSet::of::<ChoiceRung>()],
     measure,
 };
 
@@ -42,190 +45,206 @@ const CPU_BODIES: [u32; 2] = [1, 16];
 /// Number of timed runs of each point of a sweep.
 const SWEEP_REPEATS: usize = 5;
 
+/// Returns the fused multiply-adds of all threads.
+fn fma_count(work: &ThreadWork) -> f64 {
+    StepCounts::by_model(work).lane_steps as f64 * FMAS_PER_STEP as f64
+}
+
+/// Returns the number of threads on a device.
+fn thread_count(n: usize) -> usize {
+    n.min(u32::MAX as usize / 2)
+}
+
+/// Returns the rounds with which a thread computes as much as in the patterns.
+fn rounds_of(body: u32) -> u32 {
+    STEPS * FMAS_PER_STEP as u32 / body
+}
+
+/// Device, and what the patterns show beside their time.
+pub struct DivergenceInput {
+    device: Device,
+    rate_of_one_path: OnceCell<f64>,
+    /// Active lanes by model and measurement, one row per pattern.
+    rows: RefCell<Vec<DataRow>>,
+}
+
+impl LadderRung for DivergenceRung {
+    type Input = DivergenceInput;
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs()
+    }
+
+    fn new_input(device: &Device, _: usize) -> Result<DivergenceInput, MeasureError> {
+        let (rate_of_one_path, rows) = (OnceCell::new(), RefCell::default());
+        Ok(DivergenceInput { device: device.clone(), rate_of_one_path, rows })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, self.note)
+    }
+
+    fn prepare<'a>(&'a self, input: &'a DivergenceInput, n: usize, _: usize) -> PrepareResult<'a> {
+        let device = &input.device;
+        let work = self.pattern.work(thread_count(n), STEPS);
+        let (divergent, items) = (DivergentWork::new(device, &work)?, fma_count(&work));
+        let kernel = divergent.resources();
+        let launch = move |divergent: &mut DivergentWork| divergent.launch(device.queue());
+        let details = move |divergent: &mut DivergentWork, runs: &TimedRuns| {
+            let cost = input.rate_of_one_path.get_or_init(|| runs.rate()) / runs.rate();
+            let row = share_row(self.name, &work, divergent.count_steps()?, cost);
+            input.rows.borrow_mut().push(row);
+            Ok(RungDetails::default())
+        };
+        let clock = RungClock::of(device);
+        let prepared = PreparedRung::with_details(clock, n, items, divergent, launch, details);
+        Ok(Some(prepared.with_work(WORK, RungLimit::Flops(Precision::Single)).with_kernel(kernel)))
+    }
+}
+
+/// An `if` in a loop with bodies of some length.
+struct ChoiceRung {
+    name: &'static str,
+    body: u32,
+    conditions: Conditions,
+}
+
+impl LadderRung for ChoiceRung {
+    type Input = Device;
+
+    fn all(_: &Device) -> Vec<Self> {
+        let rung = |name, body, conditions| Self { name, body, conditions };
+        vec![
+            rung("short if, lanes agree", BODIES[0], Conditions::SameInWarp),
+            rung("short if, random", BODIES[0], Conditions::Random),
+            rung("long if, lanes agree", 16, Conditions::SameInWarp),
+            rung("long if, random", 16, Conditions::Random),
+        ]
+    }
+
+    fn new_input(device: &Device, _: usize) -> Result<Device, MeasureError> {
+        Ok(device.clone())
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, format!("{} FMA on each side", self.body))
+    }
+
+    fn prepare<'a>(&'a self, device: &'a Device, n: usize, _: usize) -> PrepareResult<'a> {
+        let (threads, rounds) = (thread_count(n), rounds_of(self.body));
+        let choices = Choices::new(device, self.body, &self.conditions.masks(threads))?;
+        let items = threads as f64 * f64::from(rounds * self.body);
+        let launch = move || choices.launch(device.queue(), rounds);
+        let prepared = PreparedRung::new(RungClock::of(device), n, items, launch);
+        Ok(Some(prepared.with_work(WORK, RungLimit::Flops(Precision::Single))))
+    }
+}
+
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    type RunOnHost = fn(&ThreadWork) -> Vec<f32>;
+    let n = request.n.min(MAX_CPU_THREADS);
+    let versions: [(&str, DivergencePattern, RunOnHost); 3] = [
+        ("CPU, one thread, one path", DivergencePattern::Uniform, run_on_one_core),
+        ("CPU, one thread, random data", DivergencePattern::RandomData, run_on_one_core),
+        ("CPU, all cores, random data", DivergencePattern::RandomData, run_on_all_cores),
+    ];
+    for (name, pattern, run) in versions {
+        let work = pattern.work(n, STEPS);
+        let prepared = PreparedRung::on_host(n, fma_count(&work), || run(&work))
+            .with_work(WORK, RungLimit::Flops(Precision::Single));
+        ladder.measure_prepared(request, name, "", prepared)?;
+    }
+    Ok(())
+}
+
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let host_roofs = ladder.host_roofs;
-    ladder.roofs = request.device.map_or(Ok(host_roofs), Roofs::of_device)?;
+    ladder.roofs = request.device.map_or(Ok(ladder.host_roofs), Roofs::of_device)?;
     ladder.roof = ladder.roofs.peak_roof();
     ladder.remarks.push(
         "tid: index of the thread in its block of 256. Each path is a loop of dependent fused multiply-adds; those \
          of lanes that wait do not count."
             .to_owned(),
     );
-    add_cpu_rungs(request, ladder);
+    measure_on_host(request, ladder)?;
     let Some(device) = request.device else { return Ok(()) };
     if device.properties().kind != DeviceKind::Gpu {
         ladder
             .remarks
             .push("This device has no warps, so its threads do not wait for one another.".to_owned());
     }
-    let mut measurement = Measurement { device, n: request.n.min(u32::MAX as usize / 2), request, ladder };
-    measurement.add_patterns()?;
-    measurement.add_choices()?;
-    measurement.sweep_paths()?;
-    measurement.sweep_bodies()?;
+    let input = DivergenceRung::new_input(device, request.n)?;
+    ladder.measure_rungs(request, &rungs(), &input)?;
+    ladder.tables.push(DataTable {
+        title: "active lanes of warps of 32, and time relative to one path".to_owned(),
+        row_heading: "pattern",
+        columns: ["model, %", "counted, %", "model time", "time"].map(str::to_owned).to_vec(),
+        rows: input.rows.into_inner(),
+    });
+    ladder.measure_rungs(request, &ChoiceRung::all(device), device)?;
+    let paths = sweep_paths(request, device)?;
+    ladder.sweeps.extend([paths, sweep_bodies(request, device)?]);
     Ok(())
 }
 
-/// Returns the fused multiply-adds of all threads.
-fn fma_count(work: &ThreadWork) -> f64 {
-    StepCounts::by_model(work).lane_steps as f64 * FMAS_PER_STEP as f64
+/// Measures the time for 1 to 32 different paths, by lane and by warp, relative to one path.
+fn sweep_paths(request: &mut LadderRequest, device: &Device) -> Result<Sweep, DeviceError> {
+    let is_gpu = device.properties().kind == DeviceKind::Gpu;
+    let counts: &[u32] = if is_gpu { &PATH_COUNTS } else { &CPU_PATH_COUNTS };
+    let mut series = Vec::new();
+    for name in ["by lane", "by warp"] {
+        let mut seconds = Vec::new();
+        for &count in counts {
+            (request.progress)(&format!("{count} paths {name}"));
+            let pattern = match name {
+                "by lane" => DivergencePattern::PathsByLane(count),
+                _ => DivergencePattern::PathsByWarp(count),
+            };
+            let divergent = DivergentWork::new(device, &pattern.work(thread_count(request.n), STEPS))?;
+            let times = time_point(device, SWEEP_REPEATS, || divergent.launch(device.queue()))?;
+            seconds.push(times.median());
+        }
+        let points = seconds.iter().map(|time| Some(time / seconds[0])).collect();
+        series.push(SweepSeries { name: name.to_owned(), points });
+    }
+    let model = counts.iter().map(|count| Some(f64::from(*count))).collect();
+    series.push(SweepSeries { name: "model by lane".to_owned(), points: model });
+    Ok(Sweep {
+        title: "different paths".to_owned(),
+        parameter: "paths",
+        unit: "times the time of one path",
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
+        values: counts.iter().map(|count| f64::from(*count)).collect(),
+        series,
+    })
 }
 
-fn add_cpu_rungs(request: &mut LadderRequest, ladder: &mut Ladder) {
-    let n = request.n.min(MAX_CPU_THREADS);
-    let roof = ladder.host_roofs.peak_flops(Precision::Single).map(|flops| flops / 2.0);
-    let mut add = |name: &str, pattern: DivergencePattern, run: fn(&ThreadWork) -> Vec<f32>| {
-        (request.progress)(name);
-        let work = pattern.work(n, STEPS);
-        let runs = TimedRuns { n, items: fma_count(&work), times: time_rung_on_cpu(|| run(&work)) };
-        ladder.add_rung(RungResult { work: WORK, roof, ..RungResult::new(name, &runs) });
-    };
-    add("CPU, one thread, one path", DivergencePattern::Uniform, run_on_one_core);
-    add("CPU, one thread, random data", DivergencePattern::RandomData, run_on_one_core);
-    add("CPU, all cores, random data", DivergencePattern::RandomData, run_on_all_cores);
-}
-
-struct Measurement<'a, 'b> {
-    device: &'a Device,
-    /// Number of threads.
-    n: usize,
-    request: &'a mut LadderRequest<'b>,
-    ladder: &'a mut Ladder,
-}
-
-impl Measurement<'_, '_> {
-    fn is_gpu(&self) -> bool {
-        self.device.properties().kind == DeviceKind::Gpu
-    }
-
-    fn roof(&self) -> Option<f64> {
-        self.ladder.roofs.peak_flops(Precision::Single).map(|flops| flops / 2.0)
-    }
-
-    /// Adds the rungs of all patterns, and the table of active lanes by model and measurement.
-    fn add_patterns(&mut self) -> Result<(), DeviceError> {
-        let mut rows = Vec::new();
-        let mut rate_of_one_path = None;
-        for rung in rungs() {
-            (self.request.progress)(rung.name);
-            let work = rung.pattern.work(self.n, STEPS);
-            let divergent = DivergentWork::new(self.device, &work)?;
-            let times = time_rung_on_device(self.device, || divergent.launch(self.device.queue()))?;
-            let runs = TimedRuns { n: self.request.n, items: fma_count(&work), times };
-            let (kernel, occupancy) = divergent.resources();
-            let roof = self.roof();
-            self.ladder.add_rung(RungResult {
-                note: rung.note.to_owned(),
-                work: WORK,
-                roof,
-                registers: kernel.registers,
-                shared_bytes: Some(kernel.shared_bytes),
-                occupancy,
-                ..RungResult::new(rung.name, &runs)
-            });
-            let cost = *rate_of_one_path.get_or_insert(runs.rate()) / runs.rate();
-            rows.push(share_row(rung.name, &work, divergent.count_steps()?, cost));
+/// Measures an `if` with bodies of several lengths, for lanes that agree and for random lanes.
+fn sweep_bodies(request: &mut LadderRequest, device: &Device) -> Result<Sweep, DeviceError> {
+    let is_gpu = device.properties().kind == DeviceKind::Gpu;
+    let bodies: &[u32] = if is_gpu { &BODIES } else { &CPU_BODIES };
+    let n = thread_count(request.n);
+    let mut series = Vec::new();
+    for (name, conditions) in [("lanes agree", Conditions::SameInWarp), ("random", Conditions::Random)] {
+        let masks = conditions.masks(n);
+        let mut points = Vec::new();
+        for &body in bodies {
+            (request.progress)(&format!("if with {body} FMA, {name}"));
+            let (choices, rounds) = (Choices::new(device, body, &masks)?, rounds_of(body));
+            let times = time_point(device, SWEEP_REPEATS, || choices.launch(device.queue(), rounds))?;
+            points.push(Some(n as f64 * f64::from(rounds * body) / times.median() / 1e9));
         }
-        self.ladder.tables.push(DataTable {
-            title: "active lanes of warps of 32, and time relative to one path".to_owned(),
-            row_heading: "pattern",
-            columns: ["model, %", "counted, %", "model time", "time"].map(str::to_owned).to_vec(),
-            rows,
-        });
-        Ok(())
+        series.push(SweepSeries { name: name.to_owned(), points });
     }
-
-    /// Returns the rounds with which a thread computes as much as in the patterns.
-    fn rounds(body: u32) -> u32 {
-        STEPS * FMAS_PER_STEP as u32 / body
-    }
-
-    /// Adds the rungs with a short and with a long `if`.
-    fn add_choices(&mut self) -> Result<(), DeviceError> {
-        for (name, body, conditions) in [
-            ("short if, lanes agree", BODIES[0], Conditions::SameInWarp),
-            ("short if, random", BODIES[0], Conditions::Random),
-            ("long if, lanes agree", 16, Conditions::SameInWarp),
-            ("long if, random", 16, Conditions::Random),
-        ] {
-            (self.request.progress)(name);
-            let choices = Choices::new(self.device, body, &conditions.masks(self.n))?;
-            let rounds = Self::rounds(body);
-            let times = time_rung_on_device(self.device, || choices.launch(self.device.queue(), rounds))?;
-            let items = self.n as f64 * f64::from(rounds * body);
-            let runs = TimedRuns { n: self.request.n, items, times };
-            let note = format!("{body} FMA on each side");
-            let roof = self.roof();
-            self.ladder.add_rung(RungResult { note, work: WORK, roof, ..RungResult::new(name, &runs) });
-        }
-        Ok(())
-    }
-
-    /// Returns the median time of a few runs.
-    fn median_seconds(&self, launch: impl Fn() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
-        let run_seconds = time_once(self.device, &launch)?;
-        Ok(time_on_device(self.device, SWEEP_REPEATS, run_seconds, launch)?.median())
-    }
-
-    /// Measures the time for 1 to 32 different paths, by lane and by warp, relative to one path.
-    fn sweep_paths(&mut self) -> Result<(), DeviceError> {
-        let counts: &[u32] = if self.is_gpu() { &PATH_COUNTS } else { &CPU_PATH_COUNTS };
-        let mut series = Vec::new();
-        for name in ["by lane", "by warp"] {
-            let mut seconds = Vec::new();
-            for &count in counts {
-                (self.request.progress)(&format!("{count} paths {name}"));
-                let pattern = match name {
-                    "by lane" => DivergencePattern::PathsByLane(count),
-                    _ => DivergencePattern::PathsByWarp(count),
-                };
-                let divergent = DivergentWork::new(self.device, &pattern.work(self.n, STEPS))?;
-                seconds.push(self.median_seconds(|| divergent.launch(self.device.queue()))?);
-            }
-            let points = seconds.iter().map(|time| Some(time / seconds[0])).collect();
-            series.push(SweepSeries { name: name.to_owned(), points });
-        }
-        let model = counts.iter().map(|count| Some(f64::from(*count))).collect();
-        series.push(SweepSeries { name: "model by lane".to_owned(), points: model });
-        self.ladder.sweeps.push(Sweep {
-            title: "different paths".to_owned(),
-            parameter: "paths",
-            unit: "times the time of one path",
-            x_scale: Scale::Log,
-            y_scale: Scale::Log,
-            values: counts.iter().map(|count| f64::from(*count)).collect(),
-            series,
-        });
-        Ok(())
-    }
-
-    /// Measures an `if` with bodies of several lengths, for lanes that agree and for random lanes.
-    fn sweep_bodies(&mut self) -> Result<(), DeviceError> {
-        let bodies: &[u32] = if self.is_gpu() { &BODIES } else { &CPU_BODIES };
-        let mut series = Vec::new();
-        for (name, conditions) in [("lanes agree", Conditions::SameInWarp), ("random", Conditions::Random)] {
-            let masks = conditions.masks(self.n);
-            let mut points = Vec::new();
-            for &body in bodies {
-                (self.request.progress)(&format!("if with {body} FMA, {name}"));
-                let choices = Choices::new(self.device, body, &masks)?;
-                let rounds = Self::rounds(body);
-                let seconds = self.median_seconds(|| choices.launch(self.device.queue(), rounds))?;
-                points.push(Some(self.n as f64 * f64::from(rounds * body) / seconds / 1e9));
-            }
-            series.push(SweepSeries { name: name.to_owned(), points });
-        }
-        self.ladder.sweeps.push(Sweep {
-            title: "an if in a loop, by the length of its sides".to_owned(),
-            parameter: "FMA per side",
-            unit: "GFMA/s",
-            x_scale: Scale::Log,
-            y_scale: Scale::Log,
-            values: bodies.iter().map(|body| f64::from(*body)).collect(),
-            series,
-        });
-        Ok(())
-    }
+    Ok(Sweep {
+        title: "an if in a loop, by the length of its sides".to_owned(),
+        parameter: "FMA per side",
+        unit: "GFMA/s",
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
+        values: bodies.iter().map(|body| f64::from(*body)).collect(),
+        series,
+    })
 }
 
 /// Returns the row of a pattern: active lanes by the model and counted, time by the model and

@@ -1,18 +1,18 @@
 //! Ladder of fences: trials of litmus tests per second, and the outcomes that occurred.
 
+use std::cell::OnceCell;
+
 use orrery_device::{Device, DeviceKind};
 use orrery_measure::MeasureError;
 use orrery_measure::format::format_thousands;
-use orrery_measure::timing::time_on_host;
 
-use super::repeats::time_rung_on_device;
 use super::{
-    Counted, DataCell, DataRow, DataTable, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roof,
-    RungResult, TimedRuns,
+    Counted, DataCell, DataRow, DataTable, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung,
+    PrepareResult, PreparedRung, Roof, RungClock, RungDetails, RungLabel, RungLimit, RungSet, TimedRuns,
 };
 use crate::experiments::fences::cpu::{CpuOrdering, run_in_one_thread, run_in_two_threads};
 use crate::experiments::fences::{
-    Access, Fence, LitmusTest, LitmusTrials, OUTCOME_NAMES, OutcomeCounts, Placement,
+    LitmusAccess, LitmusFence, LitmusPlacement, LitmusTest, LitmusTrials, OUTCOME_NAMES, OutcomeCounts,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -28,6 +28,7 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Mtri/s",
         to_column: |rate| rate / 1e6,
     },
+    rungs: &[RungSet::of::<FenceRung>()],
     measure,
 };
 
@@ -43,7 +44,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
          the other. The fence is between the two accesses of each thread."
             .to_owned(),
     );
-    add_cpu_rungs(request, ladder);
+    add_cpu_rungs(request, ladder)?;
     let Some(device) = request.device else { return Ok(()) };
     if device.properties().kind != DeviceKind::Gpu {
         ladder.remarks.push(
@@ -51,58 +52,55 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
                 .to_owned(),
         );
     }
-    let mut variants = Vec::new();
-    for access in Access::ALL {
-        for fence in measured_fences(device) {
-            (request.progress)(&format!("outcomes, {}, {}", access.name(), fence.name()));
-            let trials = LitmusTrials::new(device, access, fence)?;
-            let counts = count_outcomes(device, &trials, request.n)?;
-            variants.push(Variant { access, fence, trials, counts });
-        }
-    }
-    add_device_rungs(request, ladder, device, &variants)?;
+    ladder.roof = Some(Roof {
+        name: "free",
+        description: "the same test without fence; CPU rungs have none".to_owned(),
+    });
+    (request.progress)("outcomes");
+    let input = FenceRung::new_input(device, request.n)?;
+    ladder.measure_rungs(request, &FenceRung::all(device), &input)?;
     for test in LitmusTest::ALL {
         let places = measured_placements(device).iter();
-        ladder.tables.extend(places.map(|place| device_table(test, *place, &variants)));
+        ladder.tables.extend(places.map(|place| device_table(test, *place, &input.variants)));
     }
     Ok(())
 }
 
 /// Returns the fences that the ladder measures. OpenCL on a CPU compiles slowly, and has no threads
 /// of a block that run at the same time and no further devices.
-fn measured_fences(device: &Device) -> Vec<Fence> {
+fn measured_fences(device: &Device) -> Vec<LitmusFence> {
     match device.properties().kind {
-        DeviceKind::Gpu => Fence::ALL.to_vec(),
-        DeviceKind::Cpu | DeviceKind::Other => vec![Fence::None, Fence::Device],
+        DeviceKind::Gpu => LitmusFence::ALL.to_vec(),
+        DeviceKind::Cpu | DeviceKind::Other => vec![LitmusFence::None, LitmusFence::Device],
     }
 }
 
 /// Returns the placements that the ladder measures.
-fn measured_placements(device: &Device) -> &'static [Placement] {
+fn measured_placements(device: &Device) -> &'static [LitmusPlacement] {
     match device.properties().kind {
-        DeviceKind::Gpu => &Placement::ALL,
-        DeviceKind::Cpu | DeviceKind::Other => &[Placement::DifferentBlocks],
+        DeviceKind::Gpu => &LitmusPlacement::ALL,
+        DeviceKind::Cpu | DeviceKind::Other => &[LitmusPlacement::DifferentBlocks],
     }
 }
 
 /// Outcomes of a test with the threads at one position.
 struct CountedTest {
     test: LitmusTest,
-    placement: Placement,
+    placement: LitmusPlacement,
     outcomes: OutcomeCounts,
     forbidden: Option<usize>,
 }
 
 /// A kind of access and fence with the outcomes of all tests.
-struct Variant {
-    access: Access,
-    fence: Fence,
+struct CountedTrials {
+    access: LitmusAccess,
+    fence: LitmusFence,
     trials: LitmusTrials,
     counts: Vec<CountedTest>,
 }
 
-impl Variant {
-    fn find(&self, test: LitmusTest, placement: Placement) -> Option<&CountedTest> {
+impl CountedTrials {
+    fn find(&self, test: LitmusTest, placement: LitmusPlacement) -> Option<&CountedTest> {
         self.counts.iter().find(|counted| counted.test == test && counted.placement == placement)
     }
 }
@@ -128,41 +126,71 @@ fn count_outcomes(
     Ok(counts)
 }
 
-/// Adds one rung per test and fence, with volatile accesses of threads of different blocks. The
-/// roof of a test is its rate without a fence.
-fn add_device_rungs(
-    request: &mut LadderRequest,
-    ladder: &mut Ladder,
-    device: &Device,
-    variants: &[Variant],
-) -> Result<(), MeasureError> {
-    ladder.roof = Some(Roof {
-        name: "free",
-        description: "the same test without fence; CPU rungs have none".to_owned(),
-    });
-    for test in LitmusTest::ALL {
-        let mut free_rate = None;
-        for variant in variants.iter().filter(|variant| variant.access == Access::Volatile) {
-            let name = format!("{}, {}", test.name(), variant.fence.name());
-            (request.progress)(&name);
-            let launch = || variant.trials.launch_trials(device.queue(), test, Placement::DifferentBlocks);
-            let times = time_rung_on_device(device, launch)?;
-            let trials = variant.trials.trials_per_launch();
-            let runs = TimedRuns { n: request.n, items: trials as f64, times };
-            let counted = variant.find(test, Placement::DifferentBlocks);
-            let note = counted.map(|counted| describe_outcomes(&counted.outcomes, counted.forbidden));
-            let (kernel, occupancy) = variant.trials.resources();
-            ladder.add_rung(RungResult {
-                note: note.unwrap_or_default(),
-                roof: Some(*free_rate.get_or_insert(runs.rate())),
-                registers: kernel.registers,
-                shared_bytes: Some(kernel.shared_bytes),
-                occupancy,
-                ..RungResult::new(&name, &runs)
-            });
-        }
+/// One test with one fence, with volatile accesses of threads of different blocks.
+struct FenceRung {
+    test: LitmusTest,
+    fence: LitmusFence,
+}
+
+/// Outcomes for all kinds of accesses and fences, and the rate of each test without a fence.
+pub struct FenceInput {
+    device: Device,
+    variants: Vec<CountedTrials>,
+    free_rates: [OnceCell<f64>; LitmusTest::ALL.len()],
+}
+
+impl LadderRung for FenceRung {
+    type Input = FenceInput;
+
+    fn all(device: &Device) -> Vec<Self> {
+        let rungs_of = |test| measured_fences(device).into_iter().map(move |fence| Self { test, fence });
+        LitmusTest::ALL.into_iter().flat_map(rungs_of).collect()
     }
-    Ok(())
+
+    fn new_input(device: &Device, n: usize) -> Result<FenceInput, MeasureError> {
+        let mut variants = Vec::new();
+        for access in LitmusAccess::ALL {
+            for fence in measured_fences(device) {
+                let trials = LitmusTrials::new(device, access, fence)?;
+                let counts = count_outcomes(device, &trials, n)?;
+                variants.push(CountedTrials { access, fence, trials, counts });
+            }
+        }
+        Ok(FenceInput { device: device.clone(), variants, free_rates: Default::default() })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(format!("{}, {}", self.test.name(), self.fence.name()), "")
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        FenceInput { device, variants, free_rates }: &'a FenceInput,
+        n: usize,
+        _: usize,
+    ) -> PrepareResult<'a> {
+        let is_own = |variant: &&CountedTrials| {
+            variant.access == LitmusAccess::Volatile && variant.fence == self.fence
+        };
+        let Some(CountedTrials { trials, counts, .. }) = variants.iter().find(is_own) else {
+            return Ok(None);
+        };
+        let (test, placement) = (self.test, LitmusPlacement::DifferentBlocks);
+        let launch = move |(): &mut ()| trials.launch_trials(device.queue(), test, placement);
+        let details = move |(): &mut (), runs: &TimedRuns| {
+            let free_rate = *free_rates[test as usize].get_or_init(|| runs.rate());
+            let counted =
+                counts.iter().find(|counted| counted.test == test && counted.placement == placement);
+            Ok(RungDetails {
+                note: counted.map(|counted| describe_outcomes(&counted.outcomes, counted.forbidden)),
+                limit: Some(RungLimit::Rate(free_rate)),
+                ..RungDetails::default()
+            })
+        };
+        let (clock, items) = (RungClock::of(device), trials.trials_per_launch() as f64);
+        let prepared = PreparedRung::with_details(clock, n, items, (), launch, details);
+        Ok(Some(prepared.with_kernel(trials.resources())))
+    }
 }
 
 /// Describes the outcomes that occurred.
@@ -181,31 +209,30 @@ fn describe_outcomes(outcomes: &OutcomeCounts, forbidden: Option<usize>) -> Stri
 
 /// Adds the rungs of the CPU, in one thread and in two with each ordering, and the table of their
 /// outcomes. The course's example has no rung: its accesses are those of message passing.
-fn add_cpu_rungs(request: &mut LadderRequest, ladder: &mut Ladder) {
+fn add_cpu_rungs(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
     let n = request.n.min(MAX_CPU_TRIALS);
     let mut rows = Vec::new();
     let mut add = |name: String, has_rung: bool, forbidden, run: &dyn Fn() -> OutcomeCounts| {
         (request.progress)(&name);
         rows.push(outcome_row(name.trim_start_matches("CPU, ").to_owned(), &run(), forbidden));
         if has_rung {
-            let times = time_on_host(CPU_REPEATS, || {
-                std::hint::black_box(run());
-            });
-            ladder.add_rung(RungResult::new(&name, &TimedRuns { n, items: n as f64, times }));
+            let prepared = PreparedRung::on_host(n, n as f64, run).with_repeats(CPU_REPEATS);
+            ladder.measure_prepared(request, &name, "", prepared)?;
         }
+        Ok::<_, MeasureError>(())
     };
     for test in LitmusTest::ALL {
         let name = format!("CPU, one thread, {}", test.name());
         add(name, test == LitmusTest::MessagePassing, test.forbidden_in_order(), &|| {
             run_in_one_thread(test, n)
-        });
+        })?;
     }
     for test in LitmusTest::ALL {
         for ordering in CpuOrdering::ALL {
             let name = format!("CPU, {}, {}", test.name(), ordering.name());
             add(name, test != LitmusTest::Course, ordering.forbidden(test), &|| {
                 run_in_two_threads(test, ordering, n)
-            });
+            })?;
         }
     }
     let title = format!(
@@ -213,11 +240,12 @@ fn add_cpu_rungs(request: &mut LadderRequest, ladder: &mut Ladder) {
         format_thousands(n)
     );
     ladder.tables.push(outcome_table(title, rows));
+    Ok(())
 }
 
 /// Returns the table of a test with the threads at one position: one row per access and fence.
-fn device_table(test: LitmusTest, placement: Placement, variants: &[Variant]) -> DataTable {
-    let row_of = |variant: &Variant| {
+fn device_table(test: LitmusTest, placement: LitmusPlacement, variants: &[CountedTrials]) -> DataTable {
+    let row_of = |variant: &CountedTrials| {
         let counted = variant.find(test, placement)?;
         let name = format!("{}, {}", variant.access.name(), variant.fence.name());
         Some(outcome_row(name, &counted.outcomes, counted.forbidden))

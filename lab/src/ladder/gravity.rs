@@ -1,6 +1,7 @@
 //! Measurement of the gravity ladders: force evaluations of a Plummer sphere by the direct sum or
 //! the tree, on the CPU and on a device, with the errors of the accelerations.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use orrery_device::{Device, DeviceError, Kernel};
@@ -8,19 +9,22 @@ use orrery_gravity::solver::device::{DeviceSolver, DeviceStrategy};
 use orrery_gravity::solver::{ForceProblem, GravityCpuStrategy, direct, tree};
 use orrery_measure::MeasureError;
 use orrery_measure::sample::ReferenceForces;
-use orrery_measure::timing::{self, largest_affordable_size};
+use orrery_measure::timing::largest_affordable_size;
 use orrery_measure::tuning::Tuning;
 use orrery_measure::workload::{DeviceWorkload, Workload};
 use orrery_measure::workload::{TimedSolver, all_pairs};
 use orrery_model::{Precision, Vec3s};
 
-use super::repeats::{repeat_count, time_rung_on_device};
-use super::{Ladder, LadderRequest, Roofs, RungResult, TimedRuns, Work};
+use super::repeats::{build_thread_pool, repeat_count};
+use super::rung::kernel_use;
+use super::{
+    Ladder, LadderRequest, PreparedRung, Roofs, RungClock, RungDetails, RungLabel, RungLimit, TimedRuns, Work,
+};
 use crate::rungs::gravity::direct::course::{CourseProgram, CourseSteps};
 use crate::rungs::gravity::direct::plain;
 use crate::rungs::gravity::tree::THETA;
 use crate::rungs::gravity::tree::insertion::{BLOCKS_PER_SM, InsertionOptions, InsertionSteps};
-use crate::rungs::gravity::{GravityRung, GravityRungKind, LectureStrategy, Threads};
+use crate::rungs::gravity::{GravityRung, GravityRungKind, LectureStrategy, ThreadCount};
 
 /// Host memory per body. A run needs at most as much.
 pub const BYTES_PER_BODY: u64 = 450;
@@ -32,6 +36,9 @@ pub const STEP_DT: f64 = 1e-9;
 /// Longest time of a single evaluation on the CPU if all rungs have the same number of bodies: a
 /// device with millions of bodies is compared with one thread.
 const MAX_CPU_SECONDS: f64 = 8.0;
+
+/// Number of bodies with which a test runs every rung once.
+const TEST_BODIES: usize = 1000;
 
 /// Numbers of bodies of the rungs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,43 +100,44 @@ enum Processor<'a> {
 impl GravityLadder {
     /// Measures all rungs and adds them to `ladder`.
     pub fn measure(&self, request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-        let host_roofs = ladder.host_roofs;
-        ladder.roofs = request.device.map_or(Ok(host_roofs), Roofs::of_device)?;
+        ladder.roofs = request.device.map_or(Ok(ladder.host_roofs), Roofs::of_device)?;
         ladder.roof = ladder.roofs.peak_roof();
-        let mut tried = match self.sizes {
+        let tried = match self.sizes {
             RungSizes::PerRung => Vec::new(),
             RungSizes::Common => self.try_sizes(request)?,
         };
-        if let Some(n) = tried.iter().map(|(n, _)| *n).min() {
-            (ladder.n, request.n) = (n, n);
+        if let Some((n, _)) = tried.last() {
+            (ladder.n, request.n) = (*n, *n);
         }
-        tried.reverse();
-        let mut references = HashMap::new();
-        for run in self.runnable_rungs(request)? {
-            let rung = &run.rung;
-            (request.progress)(rung.name);
-            let (n, run_seconds) = match tried.pop() {
-                None => self.affordable_size(&run, request.n)?,
-                Some((n, seconds)) if n == request.n => (n, seconds),
-                Some(_) => (request.n, self.time_run(&run, request.n)?),
+        let references = References::new(self.new_workload);
+        for (index, run) in self.runnable_rungs(request)?.iter().enumerate() {
+            (request.progress)(run.rung.name);
+            let (n, run_seconds) = match tried.get(index) {
+                None => self.affordable_size(run, request.n)?,
+                Some((n, seconds)) if *n == request.n => (*n, *seconds),
+                Some(_) => (request.n, self.prepare(run, request.n, &references)?.time_once()?),
             };
-            let measured = self.measure_rung(&run, n, run_seconds)?;
-            let note = match (rung.kind, &run.strategy) {
-                (GravityRungKind::Default, EvaluatedStrategy::Device(strategy)) => strategy.describe(),
-                _ => rung.note.to_owned(),
+            let prepared = self.prepare(run, n, &references)?;
+            let measured = match run.processor {
+                Processor::Host(_) => prepared.with_repeats(repeat_count(run_seconds)).measure()?,
+                Processor::Device(_) => prepared.measure()?,
             };
-            let roofs = if matches!(run.processor, Processor::Host(_)) { &host_roofs } else { &ladder.roofs };
-            let error = self.median_error(&mut references, &measured);
-            let peak = roofs.peak_flops(rung.precision);
-            let flops = measured.result.work.flops;
-            ladder.add_rung(RungResult {
-                name: rung.name.to_owned(),
-                note,
-                roof: peak.zip(flops).map(|(peak, flops)| peak / flops),
-                error,
-                reference: rung.course.to_vec(),
-                ..measured.result
-            });
+            ladder.add_measured(run.label(), vec![Some(measured)]);
+        }
+        Ok(())
+    }
+
+    /// Builds every rung for few bodies on a device and runs it once, apart from the defaults, which
+    /// are production kernels.
+    pub fn run_once(&self, device: &Device) -> Result<(), MeasureError> {
+        let references = References::new(self.new_workload);
+        let request =
+            LadderRequest { device: Some(device), n: TEST_BODIES, tuning: None, progress: &mut |_| () };
+        for run in self.runnable_rungs(&request)? {
+            let is_default = run.rung.kind == GravityRungKind::Default;
+            if matches!(run.processor, Processor::Device(_)) && !is_default {
+                self.prepare(&run, TEST_BODIES, &references)?.run()?;
+            }
         }
         Ok(())
     }
@@ -140,7 +148,7 @@ impl GravityLadder {
         for rung in (self.rungs)(request.device) {
             let (strategy, threads) = match rung.kind {
                 GravityRungKind::Cpu(strategy, threads) => (EvaluatedStrategy::Cpu(strategy), Some(threads)),
-                GravityRungKind::PlainCpu => (EvaluatedStrategy::PlainCpu, Some(Threads::One)),
+                GravityRungKind::PlainCpu => (EvaluatedStrategy::PlainCpu, Some(ThreadCount::One)),
                 GravityRungKind::Device(strategy) => (EvaluatedStrategy::Device(strategy), None),
                 GravityRungKind::Lecture(strategy) => (EvaluatedStrategy::Lecture(strategy), None),
                 GravityRungKind::CourseStep => (EvaluatedStrategy::CourseStep, None),
@@ -162,7 +170,7 @@ impl GravityLadder {
     }
 
     /// Returns the affordable number of bodies and its time for each rung. No rung is tried with
-    /// more bodies than the one before.
+    /// more bodies than the one before, so the last one has the fewest.
     fn try_sizes(&self, request: &mut LadderRequest) -> Result<Vec<(usize, f64)>, MeasureError> {
         let mut tried: Vec<(usize, f64)> = Vec::new();
         for run in self.runnable_rungs(request)? {
@@ -180,116 +188,97 @@ impl GravityLadder {
             (Processor::Host(_), RungSizes::Common) => MAX_CPU_SECONDS,
             _ => self.max_run_seconds,
         };
-        largest_affordable_size(n, limit, |n| self.time_run(run, n))
+        let references = References::new(self.new_workload);
+        largest_affordable_size(n, limit, |n| self.prepare(run, n, &references)?.time_once())
     }
 
-    /// Times one evaluation.
-    fn time_run(&self, run: &Runnable, n: usize) -> Result<f64, MeasureError> {
-        let workload = (self.new_workload)(n);
-        match (&run.processor, run.strategy) {
-            (Processor::Host(pool), strategy) => {
-                let evaluate = || drop(forces_on_host(&workload.problem(), &strategy));
-                Ok(pool.install(|| timing::time_on_host(1, evaluate)).median())
-            }
-            (Processor::Device(device), strategy) => match DeviceProgram::new(device, &strategy, workload)? {
-                DeviceProgram::Forces(workload, mut solver) => Ok(workload.time_once(&mut *solver)?),
-                DeviceProgram::Steps(mut steps) => Ok(timing::time_once(device, || steps.queue_step())?),
-            },
-        }
-    }
-
-    /// Measures a rung with `n` bodies, of which one evaluation takes about `run_seconds`.
-    fn measure_rung(
+    /// Builds a rung for `n` bodies.
+    fn prepare<'a>(
         &self,
-        run: &Runnable,
+        run: &'a Runnable,
         n: usize,
-        run_seconds: f64,
-    ) -> Result<MeasuredForces, MeasureError> {
-        match (&run.processor, run.strategy) {
-            (Processor::Host(pool), strategy) => self.measure_on_host(pool, strategy, n, run_seconds),
-            (Processor::Device(device), strategy) => {
-                match DeviceProgram::new(device, &strategy, (self.new_workload)(n))? {
+        references: &'a References,
+    ) -> Result<PreparedRung<'a>, MeasureError> {
+        let (workload, count_work, strategy) = ((self.new_workload)(n), self.count_work, run.strategy);
+        let finish = move |accelerations: &Vec3s, [body_terms, cell_terms]: [u64; 2], kernel| RungDetails {
+            counted: Some(count_work(&RungEvaluation { n, strategy, body_terms, cell_terms })),
+            error: references.median_error(n, accelerations),
+            kernel,
+            ..RungDetails::default()
+        };
+        let prepared = match &run.processor {
+            Processor::Host(pool) => {
+                let evaluate = move |last: &mut Option<_>| {
+                    *last = Some(pool.install(|| forces_on_host(&workload.problem(), &strategy)));
+                    Ok::<_, MeasureError>(())
+                };
+                let details = move |last: &mut Option<(Vec3s, [u64; 2])>, _: &TimedRuns| {
+                    let (accelerations, terms) = last.as_ref().expect("the solver has run");
+                    Ok(finish(accelerations, *terms, None))
+                };
+                PreparedRung::with_details(RungClock::Host, n, 0.0, None, evaluate, details)
+            }
+            Processor::Device(device) => {
+                let clock = RungClock::of(device);
+                match DeviceProgram::new(device, &strategy, workload)? {
                     DeviceProgram::Forces(workload, solver) => {
-                        self.measure_forces(&workload, solver, strategy, run_seconds)
+                        let evaluate =
+                            |(workload, solver): &mut (Box<DeviceWorkload>, Box<dyn TimedSolver>)| {
+                                workload.queue_forces(&mut **solver)
+                            };
+                        let details =
+                            move |(workload, solver): &mut (Box<DeviceWorkload>, Box<dyn TimedSolver>),
+                                  _: &TimedRuns| {
+                                let terms = solver.count_terms(n)?;
+                                let kernel =
+                                    solver.main_kernel().map(|(kernel, size)| kernel_use(kernel, size));
+                                Ok(finish(&workload.accelerations()?, terms, kernel))
+                            };
+                        PreparedRung::with_details(clock, n, 0.0, (workload, solver), evaluate, details)
                     }
-                    DeviceProgram::Steps(steps) => self.measure_steps(device, steps, strategy, n),
+                    DeviceProgram::Steps(steps) => {
+                        let step = |steps: &mut Box<dyn TimedSteps>| steps.queue_step();
+                        let details = move |steps: &mut Box<dyn TimedSteps>, _: &TimedRuns| {
+                            let terms = steps.count_terms(n)?;
+                            let kernel = steps.main_kernel().map(|(kernel, size)| kernel_use(kernel, size));
+                            Ok(finish(&steps.accelerations()?, terms, kernel))
+                        };
+                        PreparedRung::with_details(clock, n, 0.0, steps, step, details)
+                    }
                 }
             }
-        }
-    }
-
-    fn measure_on_host(
-        &self,
-        pool: &rayon::ThreadPool,
-        strategy: EvaluatedStrategy,
-        n: usize,
-        run_seconds: f64,
-    ) -> Result<MeasuredForces, MeasureError> {
-        let workload = (self.new_workload)(n);
-        let mut last = None;
-        let times = pool.install(|| {
-            timing::time_on_host(repeat_count(run_seconds), || {
-                last = Some(forces_on_host(&workload.problem(), &strategy));
-            })
-        });
-        let (accelerations, [body_terms, cell_terms]) = last.expect("the solver has run");
-        let (items, work) = (self.count_work)(&RungEvaluation { n, strategy, body_terms, cell_terms });
-        let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
-        Ok(MeasuredForces { result, accelerations })
-    }
-
-    /// Measures force evaluations on a device.
-    fn measure_forces(
-        &self,
-        workload: &DeviceWorkload,
-        mut solver: Box<dyn TimedSolver>,
-        strategy: EvaluatedStrategy,
-        run_seconds: f64,
-    ) -> Result<MeasuredForces, MeasureError> {
-        let n = workload.body_count();
-        workload.time_once(&mut *solver)?;
-        let times = workload.time_repeats(&mut *solver, repeat_count(run_seconds), run_seconds)?;
-        let [body_terms, cell_terms] = solver.count_terms(n)?;
-        let (items, work) = (self.count_work)(&RungEvaluation { n, strategy, body_terms, cell_terms });
-        let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
-        let result = with_resources(result, solver.main_kernel());
-        Ok(MeasuredForces { result, accelerations: workload.accelerations()? })
-    }
-
-    /// Measures steps, which move the bodies after each force evaluation.
-    fn measure_steps(
-        &self,
-        device: &Device,
-        mut steps: Box<dyn TimedSteps>,
-        strategy: EvaluatedStrategy,
-        n: usize,
-    ) -> Result<MeasuredForces, MeasureError> {
-        let times = time_rung_on_device(device, || steps.queue_step())?;
-        let [body_terms, cell_terms] = steps.count_terms(n)?;
-        let (items, work) = (self.count_work)(&RungEvaluation { n, strategy, body_terms, cell_terms });
-        let result = RungResult { work, ..RungResult::new("", &TimedRuns { n, items, times }) };
-        let result = with_resources(result, steps.main_kernel());
-        Ok(MeasuredForces { result, accelerations: steps.accelerations()? })
-    }
-
-    /// Returns the median relative error of the accelerations, or `None` for a single body.
-    fn median_error(
-        &self,
-        references: &mut HashMap<usize, ReferenceForces>,
-        measured: &MeasuredForces,
-    ) -> Option<f64> {
-        let n = measured.result.n;
-        let reference = references
-            .entry(n)
-            .or_insert_with(|| ReferenceForces::compute(&(self.new_workload)(n).problem()));
-        (n > 1).then(|| reference.errors(&measured.accelerations).median)
+        };
+        Ok(prepared.with_work(Work::default(), RungLimit::Flops(run.rung.precision)))
     }
 }
 
-/// Times and accelerations of a rung.
-struct MeasuredForces {
-    result: RungResult,
-    accelerations: Vec3s,
+impl Runnable<'_> {
+    fn label(&self) -> RungLabel<'_> {
+        let note = match (self.rung.kind, &self.strategy) {
+            (GravityRungKind::Default, EvaluatedStrategy::Device(strategy)) => strategy.describe(),
+            _ => self.rung.note.to_owned(),
+        };
+        RungLabel { reference: self.rung.course, ..RungLabel::new(self.rung.name, note) }
+    }
+}
+
+/// Reference forces by number of bodies.
+struct References {
+    new_workload: fn(usize) -> Workload,
+    known: RefCell<HashMap<usize, ReferenceForces>>,
+}
+
+impl References {
+    fn new(new_workload: fn(usize) -> Workload) -> Self {
+        Self { new_workload, known: RefCell::default() }
+    }
+
+    /// Returns the median relative error of the accelerations, or `None` for a single body.
+    fn median_error(&self, n: usize, accelerations: &Vec3s) -> Option<f64> {
+        let mut known = self.known.borrow_mut();
+        let compute = || ReferenceForces::compute(&(self.new_workload)(n).problem());
+        (n > 1).then(|| known.entry(n).or_insert_with(compute).errors(accelerations).median)
+    }
 }
 
 /// Program whose steps are timed.
@@ -340,18 +329,6 @@ impl TimedSteps for InsertionSteps {
     }
 }
 
-/// Adds the resources of the kernel that takes most of the time.
-fn with_resources(result: RungResult, main_kernel: Option<(&Kernel, u32)>) -> RungResult {
-    let Some((kernel, block_size)) = main_kernel else { return result };
-    let resources = kernel.resources();
-    RungResult {
-        registers: resources.registers,
-        shared_bytes: Some(resources.shared_bytes),
-        occupancy: kernel.occupancy(block_size),
-        ..result
-    }
-}
-
 /// Program of a rung on a device.
 enum DeviceProgram {
     /// Force evaluations of bodies that do not move.
@@ -396,14 +373,4 @@ fn forces_on_host(problem: &ForceProblem, strategy: &EvaluatedStrategy) -> (Vec3
         }
         _ => (plain::accelerations(problem), all_pairs(problem.mass.len())),
     }
-}
-
-/// Builds a pool of one thread or of as many threads as the current pool has.
-pub fn build_thread_pool(threads: Threads) -> Result<rayon::ThreadPool, MeasureError> {
-    let threads = match threads {
-        Threads::One => 1,
-        Threads::All => rayon::current_num_threads(),
-    };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|e| MeasureError::Threads { threads, cause: e.to_string() })
 }

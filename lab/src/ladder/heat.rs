@@ -1,7 +1,7 @@
 //! Ladder of the heat equation: time steps of a plate with fixed edges in f32, and the range of the
 //! field after each step, as in the course.
 
-use orrery_device::DeviceError;
+use orrery_device::{Device, DeviceError};
 use orrery_fields::heat::cpu::HeatCpuStrategy;
 use orrery_fields::heat::device::HeatDeviceStrategy;
 use orrery_fields::heat::{Plate, reference};
@@ -12,10 +12,11 @@ use orrery_model::Precision;
 
 use super::repeats::repeat_count;
 use super::{
-    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, Roofs, RungResult, ShownValue,
-    TimedRuns, Work,
+    CheckedRung, Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, MeasuredRung,
+    Parameter, PrepareResult, PreparedRung, RungClock, RungLabel, RungLimit, RungSet, ShownValue, TimedRuns,
+    Work,
 };
-use crate::rungs::heat::{HeatPartTimes, HeatVariant, RungHeat, rungs};
+use crate::rungs::heat::{HeatPartTimes, HeatRung, HeatVariant, RungHeat, rungs, selftest};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "heat",
@@ -25,6 +26,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(32),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 18, host: 1 << 22 },
     counted: Counted { item: "point", rate_unit: "points/s", heading: "Gpt/s", to_column: |rate| rate / 1e9 },
+    rungs: &[RungSet::of::<HeatRung>()],
     measure,
 };
 
@@ -41,67 +43,119 @@ const CPU_REPEATS: usize = 3;
 /// Parts of an iteration that are timed. The first one is their sum.
 const PARTS: [&str; 4] = ["all", "update", "range", "transfer"];
 
-fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let side = request.n.isqrt().max(3);
-    let update_work =
-        |steps: f64| Work { flops: Some(FLOPS_PER_POINT), bytes: Some(BYTES_PER_POINT / steps) };
-    let serial_side = side.min(MAX_SERIAL_NODES.isqrt());
-    (request.progress)("CPU, one thread");
-    ladder.roof = ladder.host_roofs.copy_roof();
-    let host_roof = ladder.host_roofs.bandwidth_roof(BYTES_PER_POINT);
-    ladder.add_rung(RungResult {
-        work: update_work(1.0),
-        roof: host_roof,
-        ..RungResult::new("CPU, one thread", &time_reference(serial_side))
-    });
-    let problem = bench_problem(side, Precision::Single, false);
-    let (plate, dt) = (Plate::<f32>::new(&problem), problem.max_stable_step());
-    let strategy = HeatCpuStrategy { steps_per_pass: 1, ..HeatCpuStrategy::resolve(&plate) };
-    (request.progress)("CPU, all cores, SIMD");
-    let times = time_passes(&plate, dt, strategy, Some(CPU_REPEATS));
-    ladder.add_rung(RungResult {
-        work: update_work(1.0),
-        roof: host_roof,
-        ..RungResult::new("CPU, all cores, SIMD", &timed(side, 1.0, times))
-    });
+/// Plate and its state, and the strategy that runs use.
+pub struct HeatInput {
+    device: Device,
+    plate: Plate<f32>,
+    initial: Vec<f32>,
+    dt: f64,
+    production: HeatDeviceStrategy,
+}
 
+impl HeatInput {
+    fn new_heat(&self, rung: &HeatRung) -> Result<RungHeat, DeviceError> {
+        RungHeat::new(&self.device, rung.variant, &self.plate, &self.initial, self.production)
+    }
+}
+
+/// Returns the nodes along a side of the plate.
+fn side_of(n: usize) -> usize {
+    n.isqrt().max(3)
+}
+
+fn work_of(steps: f64) -> Work {
+    Work { flops: Some(FLOPS_PER_POINT), bytes: Some(BYTES_PER_POINT / steps) }
+}
+
+impl LadderRung for HeatRung {
+    type Input = HeatInput;
+
+    const VALUES: usize = PARTS.len();
+    const TEST_SIZE: usize = 64 * 64;
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs().to_vec()
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<HeatInput, MeasureError> {
+        let side = side_of(n);
+        let problem = bench_problem(side, Precision::Single, false);
+        let plate = Plate::<f32>::new(&problem);
+        let mut initial = bench_state::<f32>(side);
+        set_fixed_nodes(&plate, &mut initial);
+        let production = HeatDeviceStrategy::default_for(device, side * side, Precision::Single, false);
+        Ok(HeatInput { device: device.clone(), plate, initial, dt: problem.max_stable_step(), production })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, self.note)
+    }
+
+    fn prepare<'a>(&'a self, input: &'a HeatInput, n: usize, _: usize) -> PrepareResult<'a> {
+        let mut heat = input.new_heat(self)?;
+        let iterate = move || heat.iterate(input.dt).map(drop);
+        Ok(Some(PreparedRung::new(RungClock::Waiting, n, n as f64, iterate)))
+    }
+
+    /// Measures all parts in the same iterations.
+    fn measure(&self, input: &HeatInput, _: usize) -> Result<Vec<Option<MeasuredRung>>, MeasureError> {
+        let mut heat = input.new_heat(self)?;
+        let steps = f64::from(heat.steps_per_iteration());
+        let parts = time_parts(&mut heat, input.dt)?;
+        let kernel = Some((heat.kernel()?.resources(), None));
+        let is_production = self.variant == HeatVariant::Production;
+        let note = is_production.then(|| input.production.name());
+        let measured = |times| {
+            let runs = timed(input.plate.grid.nx, steps, times);
+            let result = MeasuredRung::on_device(runs, work_of(steps), RungLimit::Bandwidth);
+            MeasuredRung { kernel, note: note.clone(), ..result }
+        };
+        Ok(parts.into_iter().map(|times| times.map(measured)).collect())
+    }
+}
+
+impl CheckedRung for HeatRung {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        selftest::check_rung(device, self)
+    }
+}
+
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) {
+    let side = side_of(request.n);
+    let add = |ladder: &mut Ladder, name, runs| {
+        let result = MeasuredRung::on_host(runs, work_of(1.0), RungLimit::Bandwidth);
+        ladder.add_measured(RungLabel::new(name, ""), vec![Some(result)]);
+    };
+    let name = "CPU, one thread";
+    (request.progress)(name);
+    add(ladder, name, time_reference(side.min(MAX_SERIAL_NODES.isqrt())));
+    let name = "CPU, all cores, SIMD";
+    (request.progress)(name);
+    let problem = bench_problem(side, Precision::Single, false);
+    let plate = Plate::<f32>::new(&problem);
+    let strategy = HeatCpuStrategy { steps_per_pass: 1, ..HeatCpuStrategy::resolve(&plate) };
+    let times = time_passes(&plate, problem.max_stable_step(), strategy, Some(CPU_REPEATS));
+    add(ladder, name, timed(side, 1.0, times));
+}
+
+fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    ladder.roof = ladder.host_roofs.copy_roof();
+    measure_on_host(request, ladder);
     let Some(device) = request.device else { return Ok(()) };
-    ladder.roofs = Roofs::of_device(device)?;
-    ladder.roof = ladder.roofs.copy_roof();
+    ladder.use_copy_roof_of(device)?;
     ladder.remarks.push(
         "A step of the course is an update and the range of the field, whose maximum minus minimum is its stop criterion."
             .to_owned(),
     );
     ladder.parameter =
         Some(Parameter { name: "part", values: PARTS.map(str::to_owned).to_vec(), shown: ShownValue::First });
-    let mut initial = bench_state::<f32>(side);
-    set_fixed_nodes(&plate, &mut initial);
-    let tuned =
-        request.tuning.and_then(|tuning| tuning.nearest_heat_entry(side * side, Precision::Single, false));
-    let production = tuned.map_or_else(
-        || HeatDeviceStrategy::default_for(device, side * side, Precision::Single, false),
-        |entry| entry.strategy,
-    );
-    for rung in rungs() {
-        (request.progress)(rung.name);
-        let mut heat = RungHeat::new(device, rung.variant, &plate, &initial, production)?;
-        let steps = f64::from(heat.steps_per_iteration());
-        let runs = time_parts(&mut heat, dt, side)?;
-        let Some(result) = RungResult::with_sweep(rung.name, &runs, ShownValue::First) else { continue };
-        let resources = heat.kernel()?.resources();
-        ladder.add_rung(RungResult {
-            note: match rung.variant {
-                HeatVariant::Production => production.name(),
-                _ => rung.note.to_owned(),
-            },
-            work: update_work(steps),
-            roof: ladder.roofs.bandwidth.map(|copy| copy * steps / BYTES_PER_POINT),
-            registers: resources.registers,
-            shared_bytes: Some(resources.shared_bytes),
-            ..result
-        });
+    let mut input = HeatRung::new_input(device, request.n)?;
+    let nodes = input.plate.grid.len();
+    let tuned = request.tuning.and_then(|tuning| tuning.nearest_heat_entry(nodes, Precision::Single, false));
+    if let Some(entry) = tuned {
+        input.production = entry.strategy;
     }
-    Ok(())
+    ladder.measure_rungs(request, &rungs(), &input)
 }
 
 /// Returns the runs of `steps` steps on `side` x `side` nodes.
@@ -129,23 +183,22 @@ fn set_fixed_nodes(plate: &Plate<f32>, state: &mut [f32]) {
     }
 }
 
-/// Times the parts of an iteration: [`PARTS`]. A part that takes no time has no runs.
-fn time_parts(heat: &mut RungHeat, dt: f64, side: usize) -> Result<Vec<Option<TimedRuns>>, DeviceError> {
+/// Times the parts of an iteration: [`PARTS`]. A part that takes no time has no times.
+fn time_parts(heat: &mut RungHeat, dt: f64) -> Result<[Option<Times>; PARTS.len()], DeviceError> {
     let total = |times: &HeatPartTimes| times.update + times.range + times.transfer;
     heat.iterate(dt)?;
     let repeats = repeat_count(total(&heat.iterate(dt)?.1));
     let iterations =
         (0..repeats).map(|_| Ok(heat.iterate(dt)?.1)).collect::<Result<Vec<HeatPartTimes>, DeviceError>>()?;
-    let steps = f64::from(heat.steps_per_iteration());
-    let runs_of = |part: &dyn Fn(&HeatPartTimes) -> f64| {
+    let times_of = |part: &dyn Fn(&HeatPartTimes) -> f64| {
         let seconds: Vec<f64> = iterations.iter().map(part).collect();
         let is_measured = seconds.iter().any(|seconds| *seconds > 0.0);
-        is_measured.then(|| timed(side, steps, Times::from_seconds(seconds)))
+        is_measured.then(|| Times::from_seconds(seconds))
     };
-    Ok(vec![
-        runs_of(&total),
-        runs_of(&|times| times.update),
-        runs_of(&|times| times.range),
-        runs_of(&|times| times.transfer),
+    Ok([
+        times_of(&total),
+        times_of(&|times| times.update),
+        times_of(&|times| times.range),
+        times_of(&|times| times.transfer),
     ])
 }

@@ -10,20 +10,21 @@ use orrery_measure::workload::Workload;
 use orrery_measure::{FLOPS_PER_PAIR, MeasureError};
 use orrery_model::{Precision, Vec3s};
 
-use super::gravity::{BYTES_PER_BODY, ERROR_REMARK, build_thread_pool};
+use super::gravity::{BYTES_PER_BODY, ERROR_REMARK};
 use super::repeats::{
-    max_run_seconds, repeat_count, time_rung_on_cpu, time_rung_on_device, time_waiting_rung,
+    build_thread_pool, max_run_seconds, repeat_count, time_rung_on_cpu, time_rung_on_device,
+    time_waiting_rung,
 };
 use super::{
-    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, Scale, Sweep, SweepSeries,
-    TimedRuns, Timeline, Work,
+    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, Sweep, SweepScale,
+    SweepSeries, TimedRuns, Timeline, Work,
 };
 use crate::experiments::hybrid::{
     CopyMode, DeviceAlone, HybridSum, LANE_NAMES, MeasuredSum, cpu_strategy, cpu_target_count,
     device_strategy, find_share,
 };
 use crate::experiments::transfer::clock::SpanRecorder;
-use crate::rungs::gravity::Threads;
+use crate::rungs::gravity::ThreadCount;
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "hybrid",
@@ -38,6 +39,7 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Gpair/s",
         to_column: |rate| rate / 1e9,
     },
+    rungs: &[],
     measure,
 };
 
@@ -55,7 +57,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     (request.progress)("CPU, one thread");
     add_one_thread(n, ladder)?;
     let workload = Workload::for_direct(n);
-    let mut measurement = Measurement {
+    let mut measurement = HybridMeasurement {
         reference: ReferenceForces::compute(&workload.problem()),
         workload: &workload,
         request,
@@ -74,7 +76,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
 
 /// Adds the rung of one thread, with fewer bodies if it takes long.
 fn add_one_thread(n: usize, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let pool = build_thread_pool(Threads::One)?;
+    let pool = build_thread_pool(ThreadCount::One)?;
     let time_runs = |workload: &Workload, repeats| {
         let mut found = Vec3s::default();
         let run = || found = forces(&workload.problem(), &cpu_strategy()).acceleration;
@@ -108,7 +110,7 @@ fn new_rung(
     }
 }
 
-struct Measurement<'a, 'b> {
+struct HybridMeasurement<'a, 'b> {
     workload: &'a Workload,
     reference: ReferenceForces,
     request: &'a mut LadderRequest<'b>,
@@ -134,7 +136,7 @@ impl AloneTimes {
     }
 }
 
-impl Measurement<'_, '_> {
+impl HybridMeasurement<'_, '_> {
     fn n(&self) -> usize {
         self.request.n
     }
@@ -308,8 +310,8 @@ impl Measurement<'_, '_> {
             title: "rate by the CPU's share".to_owned(),
             parameter: "percent",
             unit: "Gpair/s",
-            x_scale: Scale::Linear,
-            y_scale: Scale::Log,
+            x_scale: SweepScale::Linear,
+            y_scale: SweepScale::Log,
             values: SWEPT_PERCENT.to_vec(),
             series,
         });

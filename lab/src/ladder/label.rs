@@ -4,13 +4,13 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError};
 use orrery_measure::MeasureError;
 use orrery_measure::format::format_rate;
-use orrery_measure::timing::{Times, largest_affordable_size, time_once};
 use rayon::prelude::*;
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
+use super::repeats::{build_thread_pool, time_rung_on_device};
+use super::rung::kernel_use;
 use super::{
-    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, Scale, Sweep, SweepSeries,
-    TimedRuns, Work,
+    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, PrepareResult, PreparedRung,
+    RungClock, RungLabel, RungLimit, RungSet, Sweep, SweepScale, SweepSeries, Work,
 };
 use crate::primitives::bench::LABEL_IMAGE;
 use crate::primitives::label::rungs::{LabelRung, rungs};
@@ -18,6 +18,7 @@ use crate::primitives::label::{
     Connectivity, Label, LabelStrategy, MaskShape, RunTiles, Threshold, label_on_cpu, label_reference,
     threshold_on_cpu,
 };
+use crate::rungs::gravity::ThreadCount;
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "label",
@@ -32,6 +33,7 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Gpix/s",
         to_column: |rate| rate / 1e9,
     },
+    rungs: &[RungSet::of::<LabelRung>()],
     measure,
 };
 
@@ -61,53 +63,47 @@ fn random_image(n: usize) -> Vec<f32> {
     (0..n as u64).into_par_iter().map(pixel).collect()
 }
 
-fn timed(shape: MaskShape, times: Times) -> TimedRuns {
-    let n = shape.pixel_count();
-    TimedRuns { n, items: n as f64, times }
-}
-
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
     let image = random_image(square_of(request.n).pixel_count());
-    measure_on_cpu(request, ladder, &image)?;
+    ladder.roof = ladder.host_roofs.copy_roof();
+    measure_on_host(request, ladder, &image)?;
     if let Some(device) = request.device {
-        ladder.roofs = Roofs::of_device(device)?;
-        ladder.roof = ladder.roofs.copy_roof();
-        measure_on_device(request, ladder, device, &image)?;
+        ladder.use_copy_roof_of(device)?;
+        measure_on_device(request, ladder, device)?;
     }
     (request.progress)("percolation");
     ladder.sweeps.push(sweep_components(&image[..image.len().min(MAX_COUNTED_PIXELS)]));
     Ok(())
 }
 
-fn measure_on_cpu(
+fn measure_on_host(
     request: &mut LadderRequest,
     ladder: &mut Ladder,
     image: &[f32],
 ) -> Result<(), MeasureError> {
-    ladder.roof = ladder.host_roofs.copy_roof();
-    let roof = ladder.host_roofs.bandwidth_roof(BYTES_PER_PIXEL);
-    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    let one_thread =
-        one_thread.map_err(|error| MeasureError::Threads { threads: 1, cause: error.to_string() })?;
+    type LabelFunction = fn(MaskShape, Connectivity, &[u8], &mut [u32]) -> u32;
+    let [one, all] = [build_thread_pool(ThreadCount::One)?, build_thread_pool(ThreadCount::All)?];
     let (mut mask, mut labels) = (vec![0; image.len()], vec![0; image.len()]);
     threshold_on_cpu(image, 1.0 - CRITICAL_FRACTION, &mut mask);
-    type LabelFunction = fn(MaskShape, Connectivity, &[u8], &mut [u32]) -> u32;
-    let mut add = |name: &str, n: usize, note: &str, label: LabelFunction| {
-        (request.progress)(name);
+    let serial = image.len().min(MAX_SERIAL_PIXELS);
+    let functions: [(&str, &str, _, usize, LabelFunction); 3] = [
+        (
+            "CPU, one thread, flood fill",
+            "breadth-first, from each first pixel",
+            &one,
+            serial,
+            label_reference,
+        ),
+        ("CPU, one thread, union-find", "two passes over runs of pixels", &one, serial, label_on_cpu),
+        ("CPU, all cores", "strips of rows, then their borders", &all, image.len(), label_on_cpu),
+    ];
+    for (name, note, pool, n, label) in functions {
         let shape = square_of(n);
         let n = shape.pixel_count();
-        let mut run = || label(shape, Connectivity::Faces, &mask[..n], &mut labels[..n]);
-        let times = match name.starts_with("CPU, one thread") {
-            true => one_thread.install(|| time_rung_on_cpu(&mut run)),
-            false => time_rung_on_cpu(&mut run),
-        };
-        let result = RungResult::new(name, &timed(shape, times));
-        ladder.add_rung(RungResult { note: note.to_owned(), work: WORK, roof, ..result });
-    };
-    let serial = image.len().min(MAX_SERIAL_PIXELS);
-    add("CPU, one thread, flood fill", serial, "breadth-first, from each first pixel", label_reference);
-    add("CPU, one thread, union-find", serial, "two passes over runs of pixels", label_on_cpu);
-    add("CPU, all cores", image.len(), "strips of rows, then their borders", label_on_cpu);
+        let run = || pool.install(|| label(shape, Connectivity::Faces, &mask[..n], &mut labels[..n]));
+        let prepared = PreparedRung::on_host(n, n as f64, run).with_work(WORK, RungLimit::Bandwidth);
+        ladder.measure_prepared(request, name, note, prepared)?;
+    }
     Ok(())
 }
 
@@ -115,95 +111,93 @@ fn measure_on_device(
     request: &mut LadderRequest,
     ladder: &mut Ladder,
     device: &Device,
-    image: &[f32],
 ) -> Result<(), MeasureError> {
     let shape = square_of(request.n);
-    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(LABEL_IMAGE, image.len()));
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(LABEL_IMAGE, shape.pixel_count()));
     let tiles = tuned.map_or_else(RunTiles::default, |candidate| RunTiles::CANDIDATES[candidate]);
-    let images = Images::new(device, image)?;
-    let threshold_times = images.time_threshold(1.0 - CRITICAL_FRACTION)?;
-    let threshold_rate = BYTES_PER_PIXEL * image.len() as f64 / threshold_times.median();
+    let images = LabelRung::new_input(device, request.n)?;
+    let threshold_times = time_rung_on_device(device, || images.queue_threshold())?;
+    let threshold_rate = BYTES_PER_PIXEL * shape.pixel_count() as f64 / threshold_times.median();
     ladder.remarks.extend([
         format!("{0} x {0} pixels, {CRITICAL_FRACTION} of them set, neighbours share a side", shape.rows),
         "5 bytes per pixel: one of the mask is read, four of the label are written".to_owned(),
         format!("threshold of the image, not counted: {}", format_rate(threshold_rate, "B/s")),
         format!("runs in tiles of {}{}", tiles.name(), if tuned.is_some() { " (tuned)" } else { "" }),
     ]);
-    let roof = ladder.roofs.bandwidth_roof(BYTES_PER_PIXEL);
-    for rung in rungs(tiles) {
-        (request.progress)(rung.name);
-        let result = images.time_rung(rung, request.n)?;
-        ladder.add_rung(RungResult { note: rung.note.to_owned(), work: WORK, roof, ..result });
-    }
+    ladder.measure_rungs(request, &rungs(tiles), &images)?;
     (request.progress)("fractions of set pixels");
     ladder.sweeps.push(images.sweep_fractions(tiles, shape)?);
     Ok(())
 }
 
-/// Image, mask and labels on a device.
-struct Images<'a> {
-    device: &'a Device,
+impl LadderRung for LabelRung {
+    type Input = LabelImages;
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs(RunTiles::default()).to_vec()
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<LabelImages, MeasureError> {
+        let image = random_image(square_of(n).pixel_count());
+        let images = LabelImages {
+            device: device.clone(),
+            threshold: Threshold::new(device)?,
+            image: device.upload(&image)?,
+            mask: device.zeros(image.len())?,
+            count: device.zeros(1)?,
+        };
+        images.queue_threshold()?;
+        Ok(images)
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, self.note)
+    }
+
+    /// Sweeps over the image until nothing changes take long.
+    fn max_seconds(&self) -> Option<f64> {
+        let has_sweeps = matches!(self.strategy, LabelStrategy::Propagation | LabelStrategy::Wavefront);
+        has_sweeps.then_some(MAX_SWEEP_SECONDS)
+    }
+
+    fn prepare<'a>(&'a self, images: &'a LabelImages, n: usize, _: usize) -> PrepareResult<'a> {
+        let LabelImages { device, count, .. } = images;
+        let shape = square_of(n);
+        let (mut label, mask, labels) = images.prepare(self.strategy, shape)?;
+        let (kernel, n) = (label.main_kernel(), shape.pixel_count());
+        let kernel = kernel_use(kernel.0, kernel.1);
+        let launch = move || label.launch(device.queue(), &mask, &labels, count);
+        let prepared = PreparedRung::new(RungClock::of(device), n, n as f64, launch);
+        Ok(Some(prepared.with_work(WORK, RungLimit::Bandwidth).with_kernel(kernel)))
+    }
+}
+
+/// Image, and its mask at the percolation threshold, on a device.
+pub struct LabelImages {
+    device: Device,
     threshold: Threshold,
     image: Buffer<f32>,
     mask: Buffer<u8>,
     count: Buffer<u32>,
 }
 
-impl<'a> Images<'a> {
-    fn new(device: &'a Device, image: &[f32]) -> Result<Self, DeviceError> {
-        Ok(Self {
-            device,
-            threshold: Threshold::new(device)?,
-            image: device.upload(image)?,
-            mask: device.zeros(image.len())?,
-            count: device.zeros(1)?,
-        })
+impl LabelImages {
+    /// Queues the threshold. The mask has its result.
+    fn queue_threshold(&self) -> Result<(), DeviceError> {
+        self.threshold.launch(self.device.queue(), &self.image, 1.0 - CRITICAL_FRACTION, &self.mask)
     }
 
-    /// Measures the threshold. The mask has its result.
-    fn time_threshold(&self, threshold: f32) -> Result<Times, DeviceError> {
-        time_rung_on_device(self.device, || {
-            self.threshold.launch(self.device.queue(), &self.image, threshold, &self.mask)
-        })
-    }
-
-    /// Returns the first pixels of the mask, as an image of this shape.
-    fn mask_of(&self, shape: MaskShape) -> Result<Buffer<u8>, DeviceError> {
-        let mask = self.device.zeros(shape.pixel_count())?;
-        self.device.queue().copy(self.mask.range(..mask.len())?, &mask)?;
-        Ok(mask)
-    }
-
-    /// Measures a rung with `n` pixels, or with as many as it labels in [`MAX_SWEEP_SECONDS`] if it
-    /// needs sweeps.
-    fn time_rung(&self, rung: LabelRung, n: usize) -> Result<RungResult, DeviceError> {
-        let has_sweeps = matches!(rung.strategy, LabelStrategy::Propagation | LabelStrategy::Wavefront);
-        let time_size = |n: usize| {
-            let (mut label, mask, labels) = self.prepare(rung.strategy, square_of(n))?;
-            time_once(self.device, || label.launch(self.device.queue(), &mask, &labels, &self.count))
-        };
-        let n = if has_sweeps { largest_affordable_size(n, MAX_SWEEP_SECONDS, time_size)?.0 } else { n };
-        let (mut label, mask, labels) = self.prepare(rung.strategy, square_of(n))?;
-        let times = time_rung_on_device(self.device, || {
-            label.launch(self.device.queue(), &mask, &labels, &self.count)
-        })?;
-        let (kernel, block_size) = label.main_kernel();
-        Ok(RungResult {
-            registers: kernel.resources().registers,
-            shared_bytes: Some(kernel.resources().shared_bytes),
-            occupancy: kernel.occupancy(block_size),
-            ..RungResult::new(rung.name, &timed(square_of(n), times))
-        })
-    }
-
-    /// Compiles a strategy and returns it with a mask and memory for the labels.
+    /// Compiles a strategy and returns it with a mask of the first pixels and memory for the
+    /// labels.
     fn prepare(
         &self,
         strategy: LabelStrategy,
         shape: MaskShape,
     ) -> Result<(Label, Buffer<u8>, Buffer<u32>), DeviceError> {
-        let label = Label::with_strategy(self.device, shape, Connectivity::Faces, strategy)?;
-        Ok((label, self.mask_of(shape)?, self.device.zeros(shape.pixel_count())?))
+        let label = Label::with_strategy(&self.device, shape, Connectivity::Faces, strategy)?;
+        let mask = self.device.zeros(shape.pixel_count())?;
+        self.device.queue().copy(self.mask.range(..mask.len())?, &mask)?;
+        Ok((label, mask, self.device.zeros(shape.pixel_count())?))
     }
 
     /// Measures the strategies without sweeps for all fractions of set pixels.
@@ -219,7 +213,7 @@ impl<'a> Images<'a> {
             let mut points = Vec::new();
             for fraction in FRACTIONS {
                 self.threshold.launch(self.device.queue(), &self.image, 1.0 - fraction, &mask)?;
-                let times = time_rung_on_device(self.device, || {
+                let times = time_rung_on_device(&self.device, || {
                     label.launch(self.device.queue(), &mask, &labels, &self.count)
                 })?;
                 points.push(Some(shape.pixel_count() as f64 / times.median() / 1e9));
@@ -230,8 +224,8 @@ impl<'a> Images<'a> {
             title: "labels by fraction of set pixels".to_owned(),
             parameter: "fraction",
             unit: "Gpixel/s",
-            x_scale: Scale::Linear,
-            y_scale: Scale::Log,
+            x_scale: SweepScale::Linear,
+            y_scale: SweepScale::Log,
             values: FRACTIONS.map(f64::from).to_vec(),
             series,
         })
@@ -260,8 +254,8 @@ fn sweep_components(image: &[f32]) -> Sweep {
         title: format!("components of {0} x {0} random pixels", shape.rows),
         parameter: "fraction",
         unit: "share",
-        x_scale: Scale::Linear,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Linear,
+        y_scale: SweepScale::Linear,
         values: FRACTIONS.map(f64::from).to_vec(),
         series: vec![series("largest / set", largest_shares), series("number / all", numbers)],
     }

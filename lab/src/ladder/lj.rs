@@ -5,11 +5,12 @@
 //! particles per time step. Every rung is compared with the sum over all pairs in f64 before it is
 //! timed.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::f64::consts::PI;
 use std::time::Instant;
 
-use orrery_device::Device;
+use orrery_device::{Device, DeviceError};
 use orrery_fluids::brute_force::{BoundedForce, check_forces, forces_with_bounds};
 use orrery_fluids::sample::{MELT_CUTOFF, MELT_DENSITY, displaced_melt, melt, melt_settings};
 use orrery_fluids::settings::{FluidSettings, PairSearch};
@@ -23,12 +24,14 @@ use orrery_model::fluid::FluidParticles;
 use orrery_model::{Precision, Vec3s};
 
 use super::repeats::{max_run_seconds, repeat_count, time_rung_on_device};
+use super::rung::kernel_use;
 use super::{
-    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, ReferenceTable, Roofs, RungResult, TimedRuns,
+    CheckedRung, Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, MeasuredRung,
+    PrepareResult, PreparedRung, ReferenceTable, Roofs, RungClock, RungLabel, RungLimit, RungSet, TimedRuns,
     Work,
 };
 use crate::rungs::fluids::serial::SerialFluid;
-use crate::rungs::fluids::{FluidRung, RungFluid, TILE, rungs};
+use crate::rungs::fluids::{FluidRung, RungFluid, TILE, rungs, selftest};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "lj",
@@ -43,6 +46,7 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Mpart/s",
         to_column: |rate| rate / 1e6,
     },
+    rungs: &[RungSet::of::<FluidRung>()],
     measure,
 };
 
@@ -69,9 +73,9 @@ const MAX_SAMPLED_PAIRS: usize = 1_000_000_000;
 /// Most particles of neighbour lists on the CPU. The rate hardly depends on their number.
 const MAX_HOST_PARTICLES: usize = 65_536;
 /// Steps of a timed run.
-const STEPS: u64 = 100;
+const STEPS: u64 = if cfg!(test) { 10 } else { 100 };
 /// Steps of a timed run on the CPU.
-const STEPS_ON_CPU: u64 = 20;
+const STEPS_ON_CPU: u64 = if cfg!(test) { 2 } else { 20 };
 /// Number of particles of the rungs for small systems.
 const SMALL_SYSTEM: usize = 4096;
 /// Steps per launch of the last rung: more than lists allow, so that a launch ends with its lists.
@@ -97,8 +101,7 @@ const COURSE_LEGEND: &[&str] = &[
 ];
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let host_roofs = ladder.host_roofs;
-    ladder.roofs = request.device.map_or(Ok(host_roofs), Roofs::of_device)?;
+    ladder.roofs = request.device.map_or(Ok(ladder.host_roofs), Roofs::of_device)?;
     ladder.roof = ladder.roofs.peak_roof();
     ladder.remarks = REMARKS.map(str::to_owned).to_vec();
     ladder.reference = Some(ReferenceTable {
@@ -106,35 +109,30 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
         columns: vec!["course".to_owned()],
         legend: COURSE_LEGEND,
     });
-    let mut melts = MeltReferences { n: melt(request.n).len(), known: HashMap::new() };
+    let input = MeltInput::new(request.n);
     for (name, measure_rung) in CPU_RUNGS {
         (request.progress)(name);
-        let result = measure_rung(name, &mut melts)?;
-        ladder.add_rung(with_roof(result, &host_roofs));
+        let (note, measured) = measure_rung(name, &input)?;
+        let reference: &[f64] = if name == CPU_RUNGS[0].0 { &[1.0] } else { &[] };
+        ladder.add_measured(RungLabel { reference, ..RungLabel::new(name, note) }, vec![Some(measured)]);
     }
     let Some(device) = request.device else { return Ok(()) };
-    for rung in rungs() {
-        (request.progress)(rung.name);
-        let result = measure_kernel(device, &rung, &mut melts)?;
-        ladder.add_rung(with_roof(result, &ladder.roofs));
-    }
+    let input = FluidInput { device: device.clone(), melts: input };
+    ladder.measure_rungs(request, &rungs(), &input)?;
     if !device.properties().has_f64 {
         ladder.remarks.push("Neighbour lists are not measured: the device has no f64.".to_owned());
         return Ok(());
     }
-    for rung in list_rungs(device, request, melts.n) {
+    for rung in list_rungs(device, request, input.melts.n) {
         (request.progress)(rung.name);
-        let result = measure_lists(device, &rung, &mut melts)?;
-        ladder.add_rung(with_roof(result, &ladder.roofs));
+        let measured = measure_lists(device, &rung, &input.melts)?;
+        ladder.add_measured(RungLabel::new(rung.name, rung.description()), vec![Some(measured)]);
     }
     Ok(())
 }
 
-/// Returns the result with the rate at which the peak of the arithmetic would be reached.
-fn with_roof(result: RungResult, roofs: &Roofs) -> RungResult {
-    let peak = roofs.peak_flops(Precision::Single);
-    RungResult { roof: peak.zip(result.work.flops).map(|(peak, flops)| peak / flops), ..result }
-}
+/// Peak of the arithmetic of all rungs.
+const LIMIT: RungLimit = RungLimit::Flops(Precision::Single);
 
 /// Returns the number of particles within a radius of another one.
 fn neighbours_within(radius: f64) -> f64 {
@@ -142,11 +140,17 @@ fn neighbours_within(radius: f64) -> f64 {
 }
 
 /// Melts of several sizes with their reference forces.
-struct MeltReferences {
+struct MeltInput {
     /// Number of particles of the whole problem.
     n: usize,
     /// By number of particles, and by whether the potential is damped.
-    known: HashMap<(usize, bool), MeltReference>,
+    known: RefCell<HashMap<(usize, bool), MeltReference>>,
+}
+
+/// The same, and the device of the rungs.
+pub struct FluidInput {
+    device: Device,
+    melts: MeltInput,
 }
 
 /// Reference forces of a sample of the particles.
@@ -155,17 +159,22 @@ struct MeltReference {
     expected: Vec<BoundedForce>,
 }
 
-impl MeltReferences {
+impl MeltInput {
+    fn new(n: usize) -> Self {
+        Self { n: melt(n).len(), known: RefCell::default() }
+    }
+
     /// Compares forces of [`displaced_melt`] with the reference. Returns the median relative error.
     fn check(
-        &mut self,
+        &self,
         rung: &str,
         particles: &FluidParticles,
         damping: f64,
         found: &Vec3s,
     ) -> Result<f64, MeasureError> {
         let n = particles.len();
-        let MeltReference { sample, expected } = self.known.entry((n, damping > 0.0)).or_insert_with(|| {
+        let mut known = self.known.borrow_mut();
+        let MeltReference { sample, expected } = known.entry((n, damping > 0.0)).or_insert_with(|| {
             let [most, fewest] = SAMPLE;
             let sample = evenly_spaced_indices(n, (MAX_SAMPLED_PAIRS / n).clamp(fewest, most));
             let potential = melt_settings().potential.damped(damping);
@@ -190,33 +199,33 @@ impl MeltReferences {
         Ok(displaced_melt(size))
     }
 
-    /// Returns the result of an all-pairs rung. The rate is that of `self.n` particles at the same
+    /// Returns the runs and the work of an all-pairs rung. The rate is that of `self.n` particles at the same
     /// time per pair.
-    fn all_pairs_result(
+    fn all_pairs_work(
         &self,
-        name: &str,
         particles: &FluidParticles,
         times: Times,
         flops_per_pair: f64,
         bytes_per_pair: f64,
-    ) -> RungResult {
+    ) -> (TimedRuns, Work) {
         let (n, all) = (particles.len(), self.n as f64);
         let items = (n as f64).powi(2) / all;
         let work = Work { flops: Some(flops_per_pair * all), bytes: Some(bytes_per_pair * all) };
-        RungResult { work, ..RungResult::new(name, &TimedRuns { n, items, times }) }
+        (TimedRuns { n, items, times }, work)
     }
 }
 
-type MeasureRung = fn(&str, &mut MeltReferences) -> Result<RungResult, MeasureError>;
+/// Measures a rung of the CPU. Returns its note and its result.
+type MeasureOnHost = fn(&str, &MeltInput) -> Result<(String, MeasuredRung), MeasureError>;
 
 /// The rungs on the CPU.
-const CPU_RUNGS: [(&str, MeasureRung); 3] = [
+const CPU_RUNGS: [(&str, MeasureOnHost); 3] = [
     ("CPU, one thread, third law", measure_serial),
     ("CPU, all cores, SIMD", measure_all_cores),
     ("CPU, neighbour lists", measure_host_lists),
 ];
 
-fn measure_serial(name: &str, melts: &mut MeltReferences) -> Result<RungResult, MeasureError> {
+fn measure_serial(name: &str, melts: &MeltInput) -> Result<(String, MeasuredRung), MeasureError> {
     let particles = melts.affordable(|particles| {
         let mut fluid = SerialFluid::new(particles, MELT_CUTOFF);
         Ok(time_on_host(1, || fluid.update_forces()).median())
@@ -229,15 +238,13 @@ fn measure_serial(name: &str, melts: &mut MeltReferences) -> Result<RungResult, 
     let times = time_on_host(repeats, || fluid.update_forces());
     // Half of the pairs. A position is loaded, and a force loaded and stored.
     let (flops, bytes) = (0.5 * FLOPS_PER_PAIR_AND_REACTION, 0.5 * 3.0 * POSITION_BYTES);
-    Ok(RungResult {
-        note: "each pair once; scalar f32; in the course 37 GFLOP/s".to_owned(),
-        error: Some(error),
-        reference: vec![1.0],
-        ..melts.all_pairs_result(name, &particles, times, flops, bytes)
-    })
+    let (runs, work) = melts.all_pairs_work(&particles, times, flops, bytes);
+    let result = MeasuredRung::on_host(runs, work, LIMIT);
+    let note = "each pair once; scalar f32; in the course 37 GFLOP/s".to_owned();
+    Ok((note, MeasuredRung { error: Some(error), ..result }))
 }
 
-fn measure_all_cores(name: &str, melts: &mut MeltReferences) -> Result<RungResult, MeasureError> {
+fn measure_all_cores(name: &str, melts: &MeltInput) -> Result<(String, MeasuredRung), MeasureError> {
     let settings = FluidSettings { search: PairSearch::AllPairs, ..melt_settings() };
     let particles = melts.affordable(|particles| {
         let mut fluid = HostFluid::new(particles.clone(), &settings);
@@ -247,14 +254,13 @@ fn measure_all_cores(name: &str, melts: &mut MeltReferences) -> Result<RungResul
     let error = melts.check(name, &particles, 0.0, &fluid.forces())?;
     let run_seconds = time_on_host(1, || fluid.update_forces()).median();
     let times = time_on_host(repeat_count(run_seconds), || fluid.update_forces());
-    Ok(RungResult {
-        note: "each pair twice; sums in integers, so no result depends on their order".to_owned(),
-        error: Some(error),
-        ..melts.all_pairs_result(name, &particles, times, FLOPS_PER_PAIR, POSITION_BYTES)
-    })
+    let (runs, work) = melts.all_pairs_work(&particles, times, FLOPS_PER_PAIR, POSITION_BYTES);
+    let result = MeasuredRung::on_host(runs, work, LIMIT);
+    let note = "each pair twice; sums in integers, so no result depends on their order".to_owned();
+    Ok((note, MeasuredRung { error: Some(error), ..result }))
 }
 
-fn measure_host_lists(name: &str, melts: &mut MeltReferences) -> Result<RungResult, MeasureError> {
+fn measure_host_lists(name: &str, melts: &MeltInput) -> Result<(String, MeasuredRung), MeasureError> {
     let settings = melt_settings();
     let particles = displaced_melt(melts.n.min(MAX_HOST_PARTICLES));
     let error = melts.check(name, &particles, 0.0, &HostFluid::new(particles.clone(), &settings).forces())?;
@@ -262,81 +268,106 @@ fn measure_host_lists(name: &str, melts: &mut MeltReferences) -> Result<RungResu
     let mut fluid = MovingMelt::on_host(melt(n), &settings);
     fluid.warm_up()?;
     let times = fluid.time_steps(STEPS_ON_CPU, false, repeat_count)?;
-    Ok(RungResult {
-        note: format!("all cores, skin {}", settings.skin),
-        error: Some(error),
-        ..list_result(name, n, settings.skin, times, HOST_NEIGHBOUR_BYTES)
-    })
+    let (runs, work) = list_work(n, settings.skin, times, HOST_NEIGHBOUR_BYTES);
+    let result = MeasuredRung::on_host(runs, work, LIMIT);
+    Ok((format!("all cores, skin {}", settings.skin), MeasuredRung { error: Some(error), ..result }))
 }
 
-/// Returns the result of a rung with neighbour lists.
-fn list_result(name: &str, n: usize, skin: f64, times: Times, bytes_per_neighbour: f64) -> RungResult {
+/// Returns the runs and the work of a rung with neighbour lists.
+fn list_work(n: usize, skin: f64, times: Times, bytes_per_neighbour: f64) -> (TimedRuns, Work) {
     let work = Work {
         flops: Some(FLOPS_PER_PAIR * neighbours_within(MELT_CUTOFF)),
         bytes: Some(bytes_per_neighbour * neighbours_within(MELT_CUTOFF + skin)),
     };
-    RungResult { work, ..RungResult::new(name, &TimedRuns { n, items: n as f64, times }) }
+    (TimedRuns { n, items: n as f64, times }, work)
 }
 
-/// Measures a rung that evaluates forces on a device.
-fn measure_kernel(
-    device: &Device,
-    rung: &FluidRung,
-    melts: &mut MeltReferences,
-) -> Result<RungResult, MeasureError> {
-    let new_fluid = |particles: &FluidParticles| RungFluid::new(device, rung.variant, particles, MELT_CUTOFF);
-    let particles = match rung.variant.has_all_pairs() {
-        true => melts.affordable(|particles| {
-            let mut fluid = new_fluid(particles)?;
-            time_call(device, &mut fluid)?;
-            time_call(device, &mut fluid)
-        })?,
-        false => displaced_melt(melts.n),
-    };
-    let mut fluid = new_fluid(&particles)?;
-    fluid.compute_forces()?;
-    let error = melts.check(rung.name, &particles, rung.variant.damping(), &fluid.forces()?)?;
-    let times = match rung.variant.copies_every_call() {
-        // Copies and allocations are part of a call, and events do not include them.
-        true => {
-            let repeats = repeat_count(time_call(device, &mut fluid)?);
-            Times::from_seconds(
-                (0..repeats).map(|_| time_call(device, &mut fluid)).collect::<Result<_, _>>()?,
-            )
-        }
-        false => time_rung_on_device(device, || fluid.compute_forces())?,
-    };
-    let (kernel, block_size) = fluid.kernel();
-    let resources = kernel.resources();
-    let is_damped = rung.variant.damping() > 0.0;
-    let flops = if is_damped { FLOPS_PER_DAMPED_PAIR } else { FLOPS_PER_PAIR };
-    let result = match rung.variant.has_all_pairs() {
-        true => {
-            let bytes = POSITION_BYTES / if rung.variant.has_tiles() { f64::from(TILE) } else { 1.0 };
-            melts.all_pairs_result(rung.name, &particles, times, flops, bytes)
-        }
-        false => cell_result(rung.name, particles.len(), times),
-    };
-    Ok(RungResult {
-        note: rung.note.to_owned(),
-        error: Some(error),
-        reference: rung.course_gain.into_iter().collect(),
-        registers: resources.registers,
-        shared_bytes: Some(resources.shared_bytes),
-        occupancy: kernel.occupancy(block_size),
-        ..result
-    })
+impl FluidInput {
+    fn new_fluid(&self, rung: &FluidRung, particles: &FluidParticles) -> Result<RungFluid, DeviceError> {
+        RungFluid::new(&self.device, rung.variant, particles, MELT_CUTOFF)
+    }
 }
 
-/// Returns the result of the rung with cells. Its bytes are those of the 27 cells of a particle, in
-/// which positions have 16 bytes.
-fn cell_result(name: &str, n: usize, times: Times) -> RungResult {
+impl LadderRung for FluidRung {
+    type Input = FluidInput;
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs().to_vec()
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<FluidInput, MeasureError> {
+        Ok(FluidInput { device: device.clone(), melts: MeltInput::new(n) })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel { reference: self.course_gain.as_slice(), ..RungLabel::new(self.name, self.note) }
+    }
+
+    fn prepare<'a>(&'a self, input: &'a FluidInput, n: usize, _: usize) -> PrepareResult<'a> {
+        let mut fluid = input.new_fluid(self, &displaced_melt(n))?;
+        let clock = RungClock::of(&input.device);
+        Ok(Some(PreparedRung::new(clock, n, n as f64, move || fluid.compute_forces())))
+    }
+
+    /// Compares the forces before it times them.
+    fn measure_value(
+        &self,
+        input: &FluidInput,
+        _: usize,
+        _: usize,
+    ) -> Result<Option<MeasuredRung>, MeasureError> {
+        let FluidInput { device, melts } = input;
+        let particles = match self.variant.has_all_pairs() {
+            true => melts.affordable(|particles| {
+                let mut fluid = input.new_fluid(self, particles)?;
+                time_call(device, &mut fluid)?;
+                time_call(device, &mut fluid)
+            })?,
+            false => displaced_melt(melts.n),
+        };
+        let mut fluid = input.new_fluid(self, &particles)?;
+        fluid.compute_forces()?;
+        let error = melts.check(self.name, &particles, self.variant.damping(), &fluid.forces()?)?;
+        let times = match self.variant.copies_every_call() {
+            // Copies and allocations are part of a call, and events do not include them.
+            true => {
+                let repeats = repeat_count(time_call(device, &mut fluid)?);
+                Times::from_seconds(
+                    (0..repeats).map(|_| time_call(device, &mut fluid)).collect::<Result<_, _>>()?,
+                )
+            }
+            false => time_rung_on_device(device, || fluid.compute_forces())?,
+        };
+        let (kernel, block_size) = fluid.kernel();
+        let is_damped = self.variant.damping() > 0.0;
+        let flops = if is_damped { FLOPS_PER_DAMPED_PAIR } else { FLOPS_PER_PAIR };
+        let (runs, work) = match self.variant.has_all_pairs() {
+            true => {
+                let bytes = POSITION_BYTES / if self.variant.has_tiles() { f64::from(TILE) } else { 1.0 };
+                melts.all_pairs_work(&particles, times, flops, bytes)
+            }
+            false => cell_work(particles.len(), times),
+        };
+        let (error, kernel) = (Some(error), Some(kernel_use(kernel, block_size)));
+        Ok(Some(MeasuredRung { error, kernel, ..MeasuredRung::on_device(runs, work, LIMIT) }))
+    }
+}
+
+impl CheckedRung for FluidRung {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        selftest::check_variant(device, self.variant)
+    }
+}
+
+/// Returns the runs and the work of the rung with cells. Its bytes are those of the 27 cells of a
+/// particle, in which positions have 16 bytes.
+fn cell_work(n: usize, times: Times) -> (TimedRuns, Work) {
     let particles_in_cells = 27.0 * MELT_CUTOFF.powi(3) * MELT_DENSITY;
     let work = Work {
         flops: Some(FLOPS_PER_PAIR * neighbours_within(MELT_CUTOFF)),
         bytes: Some(16.0 * particles_in_cells),
     };
-    RungResult { work, ..RungResult::new(name, &TimedRuns { n, items: n as f64, times }) }
+    (TimedRuns { n, items: n as f64, times }, work)
 }
 
 /// Returns the time of one call on the host, with everything that it queues.
@@ -353,6 +384,14 @@ struct ListRung {
     n: usize,
     strategy: FluidStrategy,
     note: &'static str,
+}
+
+impl ListRung {
+    /// Returns the note with the strategy.
+    fn description(&self) -> String {
+        let notes = [self.note.to_owned(), self.strategy.describe()];
+        notes.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// Returns the rungs with neighbour lists for `n` particles.
@@ -391,23 +430,15 @@ fn list_rungs(device: &Device, request: &LadderRequest, n: usize) -> Vec<ListRun
 }
 
 /// Measures time steps with a strategy of the production solver.
-fn measure_lists(
-    device: &Device,
-    rung: &ListRung,
-    melts: &mut MeltReferences,
-) -> Result<RungResult, MeasureError> {
+fn measure_lists(device: &Device, rung: &ListRung, melts: &MeltInput) -> Result<MeasuredRung, MeasureError> {
     let particles = displaced_melt(rung.n);
     let forces = probed_forces(MovingMelt::on_device(device, &particles, &rung.strategy)?)?;
     let error = melts.check(rung.name, &particles, 0.0, &forces)?;
     let mut fluid = MovingMelt::on_device(device, &melt(rung.n), &rung.strategy)?;
     fluid.warm_up()?;
     let times = fluid.time_steps(STEPS, false, repeat_count)?;
-    let notes = [rung.note.to_owned(), rung.strategy.describe()];
-    Ok(RungResult {
-        note: notes.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; "),
-        error: Some(error),
-        ..list_result(rung.name, rung.n, rung.strategy.skin, times, DEVICE_NEIGHBOUR_BYTES)
-    })
+    let (runs, work) = list_work(rung.n, rung.strategy.skin, times, DEVICE_NEIGHBOUR_BYTES);
+    Ok(MeasuredRung { error: Some(error), ..MeasuredRung::on_device(runs, work, LIMIT) })
 }
 
 /// Returns the forces on particles at rest with mass 1. A short step gives them the velocity
@@ -426,12 +457,12 @@ mod tests {
     /// The rate of all pairs with fewer particles is the one of the whole problem.
     #[test]
     fn all_pairs_of_fewer_particles_have_the_rate_of_the_whole_problem() {
-        let melts = MeltReferences { n: 1024, known: HashMap::new() };
+        let melts = MeltInput { n: 1024, known: RefCell::default() };
         let rate = |n: usize, seconds: f64| {
             let times = Times::from_seconds(vec![seconds]);
-            let result = melts.all_pairs_result("", &displaced_melt(n), times, 21.0, 12.0);
-            assert_eq!((result.n, result.work.flops), (n, Some(21.0 * 1024.0)));
-            (result.rate, result.flops().unwrap())
+            let (runs, work) = melts.all_pairs_work(&displaced_melt(n), times, 21.0, 12.0);
+            assert_eq!((runs.n, work.flops), (n, Some(21.0 * 1024.0)));
+            (runs.rate(), work.flops.unwrap() * runs.rate())
         };
         let whole = rate(1024, 1.6e-3);
         assert_eq!(whole.0, 1024.0 / 1.6e-3);
@@ -442,7 +473,7 @@ mod tests {
 
     #[test]
     fn wrong_forces_stop_the_ladder() {
-        let mut melts = MeltReferences { n: 256, known: HashMap::new() };
+        let melts = MeltInput::new(256);
         let particles = displaced_melt(256);
         let mut forces = HostFluid::new(particles.clone(), &melt_settings()).forces();
         let error = melts.check("right", &particles, 0.0, &forces).unwrap();

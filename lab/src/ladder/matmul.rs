@@ -1,19 +1,25 @@
 //! Ladder of matrix products C = A B of n × n numbers, from three loops on the CPU to tensor cores.
 
-use std::fmt::Display;
-
-use orrery_device::{Buffer, Device, DeviceError, Kernel};
+use orrery_device::{Buffer, Device, DeviceError};
 use orrery_measure::MeasureError;
 use orrery_measure::format::format_number;
-use orrery_measure::timing::{Times, largest_affordable_size};
+use orrery_measure::timing::largest_affordable_size;
 use orrery_model::Precision;
+use rayon::ThreadPool;
 
-use super::repeats::{max_run_seconds, time_rung_on_cpu, time_rung_on_device};
-use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, TimedRuns, Work};
+use super::repeats::{build_thread_pool, max_run_seconds, repeat_count};
+use super::rung::kernel_use;
+use super::{
+    CheckedRung, Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, PrepareResult,
+    PreparedRung, Roofs, RungClock, RungDetails, RungLabel, RungLimit, RungSet, TimedRuns, Work,
+};
 use crate::primitives::bench::MATMUL_F32;
-use crate::primitives::matmul::rungs::{LoopOrder, MatmulVariant, RungMatmul, multiply_in_order, rungs};
-use crate::primitives::matmul::selftest::random_matrix;
+use crate::primitives::matmul::rungs::{
+    LoopOrder, MatmulRung, MatmulVariant, RungMatmul, multiply_in_order, rungs,
+};
+use crate::primitives::matmul::selftest::{self, random_matrix};
 use crate::primitives::matmul::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul, matmul_on_cpu};
+use crate::rungs::gravity::ThreadCount;
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "matmul",
@@ -24,6 +30,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(n as u64).saturating_mul(3 * 8),
     sizes: DefaultSizes { gpu: 4096, opencl_cpu: 256, host: 1024 },
     counted: Counted { item: "flop", rate_unit: "flops/s", heading: "GFLOP/s", to_column: |rate| rate / 1e9 },
+    rungs: &[RungSet::of::<MatmulRung>()],
     measure,
 };
 
@@ -37,44 +44,22 @@ const BYTES_PER_FLOP_OF_BLOCKS: f64 = 44.0 * 4.0 / (2.0 * 12.0 * 32.0);
 const CHECKED_NUMBERS: usize = 16;
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let host_roofs = ladder.host_roofs;
-    ladder.roofs = request.device.map_or(Ok(host_roofs), Roofs::of_device)?;
+    ladder.roofs = request.device.map_or(Ok(ladder.host_roofs), Roofs::of_device)?;
     ladder.roof = ladder.roofs.peak_roof();
     ladder.remarks =
         vec!["error: largest error of 256 numbers of C, relative to the sum of |a b|".to_owned()];
-    measure_on_cpu(request, ladder, &host_roofs)?;
+    measure_on_host(request, ladder)?;
     let Some(device) = request.device else { return Ok(()) };
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(MATMUL_F32, request.n * request.n));
+    let tuned = tuned.map(|candidate| MatmulStrategy::CANDIDATES[candidate]);
+    let input = MatmulInput { device: device.clone(), tuned };
     for rung in rungs() {
-        (request.progress)(rung.name);
-        let n = if rung.variant == MatmulVariant::OneBlock { request.n.min(ONE_BLOCK) } else { request.n };
-        let product = Product::<f32>::new(n, n, n);
-        let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(MATMUL_F32, n * n));
-        let compiled = match (rung.variant, tuned) {
-            (MatmulVariant::Production, Some(candidate)) => {
-                let strategy = MatmulStrategy::CANDIDATES[candidate];
-                ladder.remarks.push(format!("tuned: {}", strategy.name()));
-                let matmul = Matmul::with_strategy(device, &product, strategy)?;
-                Some(RungMatmul::production(product, matmul))
-            }
-            _ => RungMatmul::new(device, rung.variant, product)?,
-        };
-        let Some(matmul) = compiled else {
-            ladder.remarks.push(format!("{}: not on this device, or not for this size", rung.name));
-            continue;
-        };
-        let matrices = ProductMatrices::upload(device, n)?;
-        let mut measured =
-            matrices.measure(device, matmul.kernel(), |[a, b, c]| matmul.launch(device.queue(), a, b, c))?;
-        if rung.variant == MatmulVariant::Addition {
-            measured = measured.for_addition(n);
+        if let (MatmulVariant::Production, Some(strategy)) = (rung.variant, tuned) {
+            ladder.remarks.push(format!("tuned: {}", strategy.name()));
         }
-        ladder.add_rung(RungResult {
-            name: rung.name.to_owned(),
-            note: describe_access(rung.flops_per_access, rung.note),
-            work: Work { flops: Some(1.0), bytes: Some(4.0 / rung.flops_per_access) },
-            roof: ladder.roofs.peak_flops(Precision::Single),
-            ..measured
-        });
+        if !ladder.measure_rung(request, &rung, &input)? {
+            ladder.remarks.push(format!("{}: not on this device, or not for this size", rung.name));
+        }
     }
     if device.properties().has_f64 {
         measure_f64(request, ladder, device)?;
@@ -82,99 +67,168 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     Ok(())
 }
 
-/// Returns a note that starts with the operations per number from device memory.
-fn describe_access(flops_per_access: f64, note: impl Display) -> String {
-    let unit = if flops_per_access == 1.0 { "flop" } else { "flops" };
-    format!("{} {unit} per number loaded or stored; {note}", format_number(flops_per_access))
+/// Device, and the strategy that the tuner found.
+pub struct MatmulInput {
+    device: Device,
+    tuned: Option<MatmulStrategy>,
 }
 
-fn measure_on_cpu(
-    request: &mut LadderRequest,
-    ladder: &mut Ladder,
-    roofs: &Roofs,
-) -> Result<(), MeasureError> {
-    let roof = roofs.peak_flops(Precision::Single);
-    for order in LoopOrder::ALL {
-        (request.progress)(order.name());
-        let multiply = |n: usize, [a, b]: [&[f32]; 2], c: &mut [f32]| {
-            multiply_in_order(order, &Product::new(n, n, n), a, b, c);
-        };
-        let rung = measure_cpu_rung(request.n, BYTES_PER_FLOP_OF_LOOPS, multiply)?;
-        let (name, note) = (order.name().to_owned(), order.note().to_owned());
-        ladder.add_rung(RungResult { name, note, roof, ..rung });
+impl LadderRung for MatmulRung {
+    type Input = MatmulInput;
+
+    /// Tensor cores need multiples of their tiles.
+    const TEST_SIZE: usize = 256;
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs()
     }
-    let blocked = |n: usize, [a, b]: [&[f32]; 2], c: &mut [f32]| {
-        matmul_on_cpu(&Product::new(n, n, n), a, b, c);
-    };
-    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    let one_thread =
-        one_thread.map_err(|error| MeasureError::Threads { threads: 1, cause: error.to_string() })?;
-    (request.progress)("CPU, one thread, SIMD");
-    let rung = one_thread.install(|| measure_cpu_rung(request.n, BYTES_PER_FLOP_OF_BLOCKS, blocked))?;
-    let note = "tiles of C in registers, packed blocks of A and B in caches".to_owned();
-    ladder.add_rung(RungResult { name: "CPU, one thread, SIMD".to_owned(), note, roof, ..rung });
-    (request.progress)("CPU, all cores");
-    let rung = measure_cpu_rung(request.n, BYTES_PER_FLOP_OF_BLOCKS, blocked)?;
-    ladder.add_rung(RungResult { name: "CPU, all cores".to_owned(), roof, ..rung });
-    Ok(())
+
+    fn new_input(device: &Device, _: usize) -> Result<MatmulInput, MeasureError> {
+        Ok(MatmulInput { device: device.clone(), tuned: None })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, describe_access(self.flops_per_access, self.note))
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        MatmulInput { device, tuned }: &'a MatmulInput,
+        n: usize,
+        _: usize,
+    ) -> PrepareResult<'a> {
+        let n = if self.variant == MatmulVariant::OneBlock { n.min(ONE_BLOCK) } else { n };
+        let product = Product::<f32>::new(n, n, n);
+        let matmul = match (self.variant, tuned) {
+            (MatmulVariant::Production, Some(strategy)) => {
+                let matmul = Matmul::with_strategy(device, &product, *strategy)?;
+                Some(RungMatmul::production(product, matmul))
+            }
+            _ => RungMatmul::new(device, self.variant, product)?,
+        };
+        let Some(matmul) = matmul else { return Ok(None) };
+        let kernel = matmul.kernel();
+        let kernel = kernel_use(kernel.0, kernel.1);
+        let mut matrices = ProductMatrices::upload(device, n)?;
+        if self.variant == MatmulVariant::Addition {
+            (matrices.items, matrices.has_error) = ((n * n) as f64, false);
+        }
+        let launch = move |[a, b, c]: [&Buffer<f32>; 3]| matmul.launch(device.queue(), a, b, c);
+        let prepared = matrices.prepare(device, Precision::Single, self.flops_per_access, launch);
+        Ok(Some(prepared.with_kernel(kernel)))
+    }
 }
 
-/// Measures a product of at most `n` rows and columns on the CPU.
-fn measure_cpu_rung(
-    n: usize,
-    bytes_per_flop: f64,
-    multiply: impl Fn(usize, [&[f32]; 2], &mut [f32]) + Sync,
-) -> Result<RungResult, MeasureError> {
-    let matrices = |n: usize| [random_matrix::<f32>(n * n, 1), random_matrix(n * n, 2)];
-    let time_size = |n: usize| {
-        let ([a, b], c) = (matrices(n), std::cell::RefCell::new(vec![0.0; n * n]));
-        let times = time_rung_on_cpu(|| multiply(n, [&a, &b], &mut c.borrow_mut()));
-        Ok::<_, MeasureError>((times, [a, b, c.into_inner()]))
-    };
-    // The work grows as n³, the search assumes n². The limit for the search is therefore lower.
-    let (n, _) = largest_affordable_size(n, 0.25 * max_run_seconds(), |n| {
-        time_size(n).map(|(times, _)| times.median())
-    })?;
-    let (times, [a, b, c]) = time_size(n)?;
-    let error = largest_error(n, &a, &b, &c);
-    let runs = TimedRuns { n, items: Product::<f32>::new(n, n, n).flops(), times };
-    Ok(RungResult {
-        error: Some(error),
-        work: Work { flops: Some(1.0), bytes: Some(bytes_per_flop) },
-        ..RungResult::new("", &runs)
-    })
+impl CheckedRung for MatmulRung {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        selftest::check_variant(device, self.variant)
+    }
 }
 
-/// Products of f64 with the production kernel and with tensor cores.
+/// Adds the products of f64 by the production kernel and by tensor cores.
 fn measure_f64(
     request: &mut LadderRequest,
     ladder: &mut Ladder,
     device: &Device,
 ) -> Result<(), MeasureError> {
-    let n = request.n;
+    type Launch<'l> = dyn Fn([&Buffer<f64>; 3]) -> Result<(), DeviceError> + 'l;
+    let (n, precision) = (request.n, Precision::Double);
     let product = Product::<f64>::new(n, n, n);
-    let matrices = ProductMatrices::<f64>::upload(device, n)?;
-    let roof = ladder.roofs.peak_flops(Precision::Double);
-    let mut add = |name: &str, measured: RungResult, flops_per_access: f64, note: &str| {
-        ladder.add_rung(RungResult {
-            name: name.to_owned(),
-            note: describe_access(flops_per_access, note),
-            work: Work { flops: Some(1.0), bytes: Some(8.0 / flops_per_access) },
-            roof,
-            ..measured
-        });
+    let mut add = |name, flops_per_access, (kernel, block_size), launch: &Launch| {
+        let matrices = ProductMatrices::upload(device, n)?;
+        let prepared = matrices.prepare(device, precision, flops_per_access, launch);
+        let note = describe_access(flops_per_access, "of peak: the f64 peak without tensor cores");
+        let prepared = prepared.with_kernel(kernel_use(kernel, block_size));
+        ladder.measure_prepared(request, name, &note, prepared)
     };
-    (request.progress)("tuned, f64");
     let matmul = Matmul::new(device, &product)?;
-    let measured =
-        matrices.measure(device, matmul.kernel(), |[a, b, c]| matmul.launch(device.queue(), a, b, c))?;
-    add("tuned, f64", measured, 2.0 * 128.0 * 64.0 / 192.0, "of peak: the f64 peak without tensor cores");
+    let launch = |[a, b, c]: [&Buffer<f64>; 3]| matmul.launch(device.queue(), a, b, c);
+    add("tuned, f64", 2.0 * 128.0 * 64.0 / 192.0, matmul.kernel(), &launch)?;
     if TensorMatmul::<f64>::is_supported(device) && TensorMatmul::fits(&product) {
-        (request.progress)("tensor cores, f64");
         let matmul = TensorMatmul::<f64>::new(device)?;
-        let measured = matrices
-            .measure(device, matmul.kernel(), |buffers| matmul.launch(device.queue(), &product, buffers))?;
-        add("tensor cores, f64", measured, 128.0, "of peak: the f64 peak without tensor cores");
+        let launch = |matrices: [&Buffer<f64>; 3]| matmul.launch(device.queue(), &product, matrices);
+        add("tensor cores, f64", 128.0, matmul.kernel(), &launch)?;
+    }
+    Ok(())
+}
+
+/// Returns a note that starts with the operations per number from device memory.
+fn describe_access(flops_per_access: f64, note: &str) -> String {
+    let unit = if flops_per_access == 1.0 { "flop" } else { "flops" };
+    format!("{} {unit} per number loaded or stored; {note}", format_number(flops_per_access))
+}
+
+/// Computes C of a product from A and B.
+type MultiplyOnHost = dyn Fn(&Product<f32>, [&[f32]; 2], &mut [f32]) + Sync;
+
+/// Product on the CPU.
+struct HostMatmul<'p> {
+    label: RungLabel<'static>,
+    bytes_per_flop: f64,
+    pool: Option<&'p ThreadPool>,
+    multiply: Box<MultiplyOnHost>,
+}
+
+impl HostMatmul<'_> {
+    /// Builds a product of `n` rows and columns.
+    fn prepare(&self, n: usize) -> PreparedRung<'_> {
+        let product = Product::<f32>::new(n, n, n);
+        let (items, state) = (product.flops(), HostMatrices::new(n));
+        let multiply = move |HostMatrices { a, b, c, .. }: &mut HostMatrices| {
+            let mut run = || (self.multiply)(&product, [a, b], c);
+            match self.pool {
+                Some(pool) => pool.install(run),
+                None => run(),
+            }
+            Ok::<_, MeasureError>(())
+        };
+        let details = |HostMatrices { n, a, b, c }: &mut HostMatrices, _: &TimedRuns| {
+            Ok(RungDetails { error: Some(largest_error(*n, a, b, c)), ..RungDetails::default() })
+        };
+        let work = Work { flops: Some(1.0), bytes: Some(self.bytes_per_flop) };
+        PreparedRung::with_details(RungClock::Host, n, items, state, multiply, details)
+            .with_work(work, RungLimit::Flops(Precision::Single))
+    }
+}
+
+/// Square matrices on the host.
+struct HostMatrices {
+    n: usize,
+    a: Vec<f32>,
+    b: Vec<f32>,
+    c: Vec<f32>,
+}
+
+impl HostMatrices {
+    fn new(n: usize) -> Self {
+        Self { n, a: random_matrix(n * n, 1), b: random_matrix(n * n, 2), c: vec![0.0; n * n] }
+    }
+}
+
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    let one_thread = build_thread_pool(ThreadCount::One)?;
+    let blocked = |name, note, pool| HostMatmul {
+        label: RungLabel::new(name, note),
+        bytes_per_flop: BYTES_PER_FLOP_OF_BLOCKS,
+        pool,
+        multiply: Box::new(|product, [a, b], c| matmul_on_cpu(product, a, b, c)),
+    };
+    let loops = LoopOrder::ALL.map(|order| HostMatmul {
+        label: RungLabel::new(order.name(), order.note()),
+        bytes_per_flop: BYTES_PER_FLOP_OF_LOOPS,
+        pool: None,
+        multiply: Box::new(move |product, [a, b], c| multiply_in_order(order, product, a, b, c)),
+    });
+    let note = "tiles of C in registers, packed blocks of A and B in caches";
+    let others =
+        [blocked("CPU, one thread, SIMD", note, Some(&one_thread)), blocked("CPU, all cores", "", None)];
+    for matmul in loops.into_iter().chain(others) {
+        let (name, note) = (&matmul.label.name, &matmul.label.note);
+        // The work grows as n³, the search assumes n². The limit for the search is therefore lower.
+        let time_size = |n| matmul.prepare(n).time_once();
+        let (n, run_seconds) = largest_affordable_size(request.n, 0.25 * max_run_seconds(), time_size)?;
+        let prepared = matmul.prepare(n).with_repeats(repeat_count(run_seconds));
+        ladder.measure_prepared(request, name, note, prepared)?;
     }
     Ok(())
 }
@@ -182,6 +236,8 @@ fn measure_f64(
 /// Square matrices on the host and on a device.
 struct ProductMatrices<T: MatrixNumber> {
     n: usize,
+    items: f64,
+    has_error: bool,
     a: Vec<T>,
     b: Vec<T>,
     buffers: [Buffer<T>; 3],
@@ -191,34 +247,32 @@ impl<T: MatrixNumber> ProductMatrices<T> {
     fn upload(device: &Device, n: usize) -> Result<Self, DeviceError> {
         let (a, b) = (random_matrix(n * n, 1), random_matrix(n * n, 2));
         let buffers = [device.upload(&a)?, device.upload(&b)?, device.zeros(n * n)?];
-        Ok(Self { n, a, b, buffers })
+        Ok(Self { n, items: Product::<T>::new(n, n, n).flops(), has_error: true, a, b, buffers })
     }
 
-    /// Times a product and measures its error.
-    fn measure(
-        &self,
+    /// Returns a rung that launches a product, with its error.
+    fn prepare<'a>(
+        self,
         device: &Device,
-        (kernel, block_size): (&Kernel, u32),
-        launch: impl Fn([&Buffer<T>; 3]) -> Result<(), DeviceError>,
-    ) -> Result<RungResult, MeasureError> {
-        let n = self.n;
-        let times: Times = time_rung_on_device(device, || launch(self.buffers.each_ref()))?;
-        let runs = TimedRuns { n, items: Product::<T>::new(n, n, n).flops(), times };
-        let resources = kernel.resources();
-        Ok(RungResult {
-            error: Some(largest_error(n, &self.a, &self.b, &self.buffers[2].to_vec()?)),
-            registers: resources.registers,
-            shared_bytes: Some(resources.shared_bytes),
-            occupancy: kernel.occupancy(block_size),
-            ..RungResult::new("", &runs)
-        })
-    }
-}
-
-impl RungResult {
-    /// Converts the result of a product to that of a sum: n² operations, and no error of a product.
-    fn for_addition(self, n: usize) -> Self {
-        Self { rate: (n * n) as f64 / self.seconds, error: None, ..self }
+        precision: Precision,
+        flops_per_access: f64,
+        launch: impl Fn([&Buffer<T>; 3]) -> Result<(), DeviceError> + 'a,
+    ) -> PreparedRung<'a>
+    where
+        T: 'a,
+    {
+        let details = |matrices: &mut Self, _: &TimedRuns| {
+            let Self { n, a, b, buffers, .. } = matrices;
+            let error = match matrices.has_error {
+                true => Some(largest_error(*n, a, b, &buffers[2].to_vec()?)),
+                false => None,
+            };
+            Ok(RungDetails { error, ..RungDetails::default() })
+        };
+        let work = Work { flops: Some(1.0), bytes: Some(size_of::<T>() as f64 / flops_per_access) };
+        let run = move |matrices: &mut Self| launch(matrices.buffers.each_ref());
+        PreparedRung::with_details(RungClock::of(device), self.n, self.items, self, run, details)
+            .with_work(work, RungLimit::Flops(precision))
     }
 }
 

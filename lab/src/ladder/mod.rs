@@ -27,6 +27,7 @@ mod reduce;
 mod repeats;
 mod result;
 mod roofs;
+mod rung;
 mod saxpy;
 mod sweep;
 mod table;
@@ -46,7 +47,11 @@ pub use data_table::{DataCell, DataRow, DataTable};
 pub use figures::{FigureRow, FigureTable};
 pub use result::{Ladder, Parameter, ReferenceTable, Roof, RungResult, ShownValue, TimedRuns, Work};
 pub use roofs::Roofs;
-pub use sweep::{Scale, Sweep, SweepSeries};
+pub use rung::{
+    CheckedRung, LadderRung, MeasuredRung, PrepareResult, PreparedRung, RungClock, RungDetails, RungLabel,
+    RungLimit, RungSet, check_rungs,
+};
+pub use sweep::{Sweep, SweepScale, SweepSeries};
 pub use table::all_tables;
 pub use timeline::{Timeline, TimelineLane, TimelineSpan};
 
@@ -98,6 +103,8 @@ pub struct LadderEntry {
     pub sizes: DefaultSizes,
     /// Items whose number per second is the rate of a rung.
     pub counted: Counted,
+    /// Rungs on a device, by type.
+    pub rungs: &'static [RungSet],
     /// Measures all rungs and adds them to the ladder.
     pub measure: fn(&mut LadderRequest, &mut Ladder) -> Result<(), MeasureError>,
 }

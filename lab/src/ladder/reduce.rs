@@ -4,16 +4,18 @@
 use orrery_device::{Buffer, Device, DeviceError};
 use orrery_measure::MeasureError;
 use orrery_measure::bench::primitives::SUM_F32;
-use orrery_measure::timing::Times;
 use orrery_primitives::reduce::{Reduce, ReduceOperation, ReduceStrategy, reduce_on_cpu, reduce_reference};
 use rayon::prelude::*;
 
-use super::repeats::{is_cpu, time_rung_on_cpu, time_rung_on_device};
+use super::repeats::{is_cpu, time_rung_on_device};
 use super::{
-    BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, ReferenceTable, Roofs, RungResult,
-    Scale, ShownValue, Sweep, SweepSeries, TimedRuns, Work,
+    BYTES, CheckedRung, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, Parameter,
+    PrepareResult, PreparedRung, ReferenceTable, RungClock, RungLabel, RungLimit, RungSet, ShownValue, Sweep,
+    SweepScale, SweepSeries, Work,
 };
-use crate::rungs::reduce::{BLOCK_SIZES, ReductionRung, ReductionVariant, RungNumber, RungSum, rungs};
+use crate::rungs::reduce::{
+    BLOCK_SIZES, ReductionRung, ReductionVariant, RungNumber, RungSum, rungs, selftest,
+};
 
 pub static LADDER: LadderEntry = LadderEntry {
     name: "reduce",
@@ -23,6 +25,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(4),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 20, host: 1 << 26 },
     counted: BYTES,
+    rungs: &[RungSet::of::<ReductionRung>()],
     measure,
 };
 
@@ -42,30 +45,78 @@ fn is_measured(device: &Device, block: u32) -> bool {
     block <= device.properties().max_block_size && (!is_cpu(device) || CPU_BLOCK_SIZES.contains(&block))
 }
 
-fn timed(n: usize, times: Times) -> TimedRuns {
-    TimedRuns { n, items: 4.0 * n as f64, times }
+/// Numbers on a device, and the element with their sum.
+pub struct ReductionInput {
+    numbers: Buffer<f32>,
+    sum: Buffer<f32>,
+}
+
+impl LadderRung for ReductionRung {
+    type Input = ReductionInput;
+
+    const VALUES: usize = BLOCK_SIZES.len();
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs()
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<ReductionInput, MeasureError> {
+        Ok(ReductionInput { numbers: device.upload(&example_numbers(n))?, sum: device.zeros(1)? })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel { reference: self.course, ..RungLabel::new(self.name, self.note) }
+    }
+
+    fn prepare<'a>(&'a self, input: &'a ReductionInput, _: usize, value: usize) -> PrepareResult<'a> {
+        let (device, block) = (input.sum.device(), BLOCK_SIZES[value]);
+        if !is_measured(device, block) {
+            return Ok(None);
+        }
+        let mut sum = RungSum::<f32>::new(device, self.variant, block)?;
+        Ok(Some(prepare_sum(input, move || sum.launch(device.queue(), &input.numbers, &input.sum))))
+    }
+}
+
+impl CheckedRung for ReductionRung {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        selftest::check_sums(device, self.variant)
+    }
+}
+
+/// Returns a rung that queues a sum of the input.
+fn prepare_sum<'a>(
+    input: &ReductionInput,
+    launch: impl FnMut() -> Result<(), DeviceError> + 'a,
+) -> PreparedRung<'a> {
+    let n = input.numbers.len();
+    PreparedRung::new(RungClock::of(input.sum.device()), n, 4.0 * n as f64, launch)
+        .with_work(WORK, RungLimit::Bandwidth)
+}
+
+fn example_numbers(n: usize) -> Vec<f32> {
+    (0..n).into_par_iter().map(|i| (i % 1024) as f32 / 1024.0).collect()
+}
+
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    type SumOnHost = fn(ReduceOperation, &[f32]) -> f32;
+    let (n, numbers) = (request.n, example_numbers(request.n));
+    let sums: [(&str, SumOnHost); 2] =
+        [("CPU, one thread", reduce_reference), ("CPU, all cores", reduce_on_cpu)];
+    for (name, sum) in sums {
+        let prepared = PreparedRung::on_host(n, 4.0 * n as f64, || sum(ReduceOperation::Sum, &numbers))
+            .with_work(WORK, RungLimit::Bandwidth);
+        ladder.measure_prepared(request, name, "", prepared)?;
+    }
+    Ok(())
 }
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
     let n = request.n;
-    let numbers: Vec<f32> = (0..n).into_par_iter().map(|i| (i % 1024) as f32 / 1024.0).collect();
     ladder.roof = ladder.host_roofs.copy_roof();
-    let host_roof = ladder.host_roofs.bandwidth;
-    let mut add_on_cpu = |name, sum: fn(ReduceOperation, &[f32]) -> f32| {
-        (request.progress)(name);
-        let times = time_rung_on_cpu(|| sum(ReduceOperation::Sum, &numbers));
-        ladder.add_rung(RungResult {
-            work: WORK,
-            roof: host_roof,
-            ..RungResult::new(name, &timed(n, times))
-        });
-    };
-    add_on_cpu("CPU, one thread", reduce_reference);
-    add_on_cpu("CPU, all cores", reduce_on_cpu);
-
+    measure_on_host(request, ladder)?;
     let Some(device) = request.device else { return Ok(()) };
-    ladder.roofs = Roofs::of_device(device)?;
-    ladder.roof = ladder.roofs.copy_roof();
+    ladder.use_copy_roof_of(device)?;
     let block_sizes = BLOCK_SIZES.map(|block| block.to_string()).to_vec();
     ladder.reference = Some(ReferenceTable {
         caption: "GB/s reported in the course, for its GPU, by threads per block".to_owned(),
@@ -74,29 +125,10 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     });
     ladder.parameter =
         Some(Parameter { name: "threads per block", values: block_sizes, shown: ShownValue::Fastest });
-    let (input, output) = (device.upload(&numbers)?, device.zeros(1)?);
-    drop(numbers);
-    for rung in rungs() {
-        (request.progress)(rung.name);
-        let time_block_size = |block: u32| -> Result<Option<TimedRuns>, DeviceError> {
-            if !is_measured(device, block) {
-                return Ok(None);
-            }
-            let mut sum = RungSum::<f32>::new(device, rung.variant, block)?;
-            let times = time_rung_on_device(device, || sum.launch(device.queue(), &input, &output))?;
-            Ok(Some(timed(n, times)))
-        };
-        let runs = BLOCK_SIZES.into_iter().map(time_block_size).collect::<Result<Vec<_>, _>>()?;
-        let Some(result) = RungResult::with_sweep(rung.name, &runs, ShownValue::Fastest) else { continue };
-        ladder.add_rung(RungResult {
-            note: rung.note.to_owned(),
-            work: WORK,
-            roof: ladder.roofs.bandwidth,
-            reference: rung.course.to_vec(),
-            ..result
-        });
-    }
+    let input = ReductionRung::new_input(device, n)?;
+    ladder.measure_rungs(request, &rungs(), &input)?;
     add_tuned(request, ladder, &input)?;
+    let ReductionInput { numbers: input, .. } = input;
     if is_cpu(device) {
         ladder.remarks.push(CPU_BLOCKS_REMARK.to_owned());
     }
@@ -118,23 +150,15 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
 fn add_tuned(
     request: &mut LadderRequest,
     ladder: &mut Ladder,
-    input: &Buffer<f32>,
-) -> Result<(), DeviceError> {
-    let (device, n) = (input.device(), input.len());
-    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(SUM_F32, n));
+    input: &ReductionInput,
+) -> Result<(), MeasureError> {
+    let device = input.sum.device();
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(SUM_F32, input.numbers.len()));
     let Some(candidate) = tuned else { return Ok(()) };
-    let (name, strategy) = ("tuned", ReduceStrategy::CANDIDATES[candidate]);
-    (request.progress)(name);
+    let strategy = ReduceStrategy::CANDIDATES[candidate];
     let sum = Reduce::with_strategy(device, ReduceOperation::Sum, strategy)?;
-    let output = device.zeros(1)?;
-    let times = time_rung_on_device(device, || sum.launch(device.queue(), input, &output))?;
-    ladder.add_rung(RungResult {
-        note: strategy.name(),
-        work: WORK,
-        roof: ladder.roofs.bandwidth,
-        ..RungResult::new(name, &timed(n, times))
-    });
-    Ok(())
+    let launch = || sum.launch(device.queue(), &input.numbers, &input.sum);
+    ladder.measure_prepared(request, "tuned", &strategy.name(), prepare_sum(input, launch))
 }
 
 /// Layers of a reduction that are timed.
@@ -173,8 +197,8 @@ fn sweep_of<T: RungNumber>(
         title: format!("sum of {title}"),
         parameter: "threads per block",
         unit: "GB/s",
-        x_scale: Scale::Log,
-        y_scale: Scale::Log,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
         values: blocks.iter().map(|block| f64::from(*block)).collect(),
         series,
     })
@@ -224,12 +248,11 @@ mod tests {
     #[test]
     fn a_strategy_of_the_tuner_is_a_rung() {
         let Some(device) = crate::test_device() else { return };
-        let input = device.upload(&[1.0; 1000]).unwrap();
+        let input = ReductionRung::new_input(&device, 1000).unwrap();
         let tuning = tuning_of_candidate(&device, SUM_F32, 1, 2000);
         let rungs_with = |tuning| {
-            let mut ladder = Ladder::new(&LADDER, device.title(), input.len());
-            let mut request =
-                LadderRequest { device: Some(&device), n: input.len(), tuning, progress: &mut |_| {} };
+            let mut ladder = Ladder::new(&LADDER, device.title(), 1000);
+            let mut request = LadderRequest { device: Some(&device), n: 1000, tuning, progress: &mut |_| {} };
             add_tuned(&mut request, &mut ladder, &input).unwrap();
             ladder.rungs
         };

@@ -4,24 +4,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use orrery_device::{Device, DeviceError, DeviceKind};
-
+use orrery_measure::MeasureError;
 use orrery_measure::timing::{self, Times};
 
-/// Approximate time for all timed runs of a rung. Unit tests do not check times.
-const SECONDS_PER_RUNG: f64 = if cfg!(test) { 0.05 } else { 1.5 };
+use crate::rungs::gravity::ThreadCount;
+
+/// Approximate time for all timed runs of a rung.
+const SECONDS_PER_RUNG: f64 = 1.5;
 /// The same if the device is the CPU through OpenCL, where compiling the kernels takes most of the
 /// time. CPU time on PoCL 3.1 and two busy cores with 1.5 s and the earlier sizes, and with 0.2 s:
 /// `reduce` 39 and 19 s, `tree` 63 and 43 s (`time orrery ladder tree --device opencl`, empty
 /// caches).
-const SECONDS_PER_RUNG_OF_CPU_DEVICE: f64 = if cfg!(test) { 0.05 } else { 0.2 };
+const SECONDS_PER_RUNG_OF_CPU_DEVICE: f64 = 0.2;
 /// Longest time of a single run. Slower rungs are measured with smaller problems.
 const MAX_RUN_SECONDS: f64 = 0.5;
 /// The same if the device is the CPU through OpenCL.
 const MAX_RUN_SECONDS_OF_CPU_DEVICE: f64 = 0.1;
 /// Whether the device of the ladder is a CPU. A process measures the ladders of one device.
 static IS_CPU_DEVICE: AtomicBool = AtomicBool::new(false);
-/// Largest number of timed runs.
-const MAX_REPEATS: f64 = if cfg!(test) { 3.0 } else { 20.0 };
+/// Largest number of timed runs. Unit tests do not check times.
+const MAX_REPEATS: f64 = if cfg!(test) { 1.0 } else { 20.0 };
+
+/// Number of timed runs of work that has its own budget: one in unit tests.
+pub const TEST_REPEATS: Option<usize> = if cfg!(test) { Some(1) } else { None };
 
 /// Sets the time budget of all rungs for ladders on this device.
 pub fn set_budget(device: Option<&Device>) {
@@ -49,12 +54,28 @@ pub fn repeat_count(run_seconds: f64) -> usize {
 }
 
 /// Measures the work that `queue_work` adds to the device's default queue.
-pub fn time_rung_on_device(
+pub fn time_rung_on_device<E: From<DeviceError>>(
     device: &Device,
+    mut queue_work: impl FnMut() -> Result<(), E>,
+) -> Result<Times, E> {
+    let run_seconds = timing::time_once(device, &mut queue_work)?;
+    match repeat_count(run_seconds) {
+        1 => Ok(Times::from_seconds(vec![run_seconds])),
+        repeats => timing::time_on_device(device, repeats, run_seconds, queue_work),
+    }
+}
+
+/// Measures `repeats` runs of such work for a point of a sweep.
+pub fn time_point(
+    device: &Device,
+    repeats: usize,
     mut queue_work: impl FnMut() -> Result<(), DeviceError>,
 ) -> Result<Times, DeviceError> {
     let run_seconds = timing::time_once(device, &mut queue_work)?;
-    timing::time_on_device(device, repeat_count(run_seconds), run_seconds, queue_work)
+    if cfg!(test) {
+        return Ok(Times::from_seconds(vec![run_seconds]));
+    }
+    timing::time_on_device(device, repeats, run_seconds, queue_work)
 }
 
 /// Measures work that waits for the device, with the clock of the host. The first run is not timed.
@@ -89,4 +110,14 @@ pub fn time_rung_on_cpu<T>(mut work: impl FnMut() -> T) -> Times {
     let mut run = || drop(std::hint::black_box(work()));
     let run_seconds = timing::time_on_host(1, &mut run).median();
     timing::time_on_host(repeat_count(run_seconds), run)
+}
+
+/// Builds a pool of one thread or of as many threads as the current pool has.
+pub fn build_thread_pool(threads: ThreadCount) -> Result<rayon::ThreadPool, MeasureError> {
+    let threads = match threads {
+        ThreadCount::One => 1,
+        ThreadCount::All => rayon::current_num_threads(),
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|e| MeasureError::Threads { threads, cause: e.to_string() })
 }

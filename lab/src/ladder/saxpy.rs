@@ -1,19 +1,20 @@
 //! Ladder of SAXPY: y ← a x + y and y ← b x + y, as in the course's chapter on OpenACC, from copies
 //! around each loop to one pass over arrays that stay on the device.
 
-use orrery_device::{Device, DeviceError, DeviceKind, Queue};
+use std::cell::RefCell;
+
+use orrery_device::{Buffer, Device, DeviceError, DeviceKind, Pinned};
 use orrery_measure::MeasureError;
-use orrery_measure::timing::{Times, time_on_device, time_once};
 use rayon::prelude::*;
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device, time_waiting_rung};
+use super::repeats::time_point;
 use super::{
-    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, Scale, Sweep, SweepSeries,
-    TimedRuns, Work,
+    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, PrepareResult, PreparedRung,
+    RungClock, RungLabel, RungLimit, RungSet, Sweep, SweepScale, SweepSeries, Work,
 };
 use crate::experiments::saxpy::{
-    CopyRegion, DeviceLoops, FACTORS, NestedLoops, Saxpy, Shape, Vectors, fused_saxpy_on_cpu, saxpy_on_cpu,
-    saxpy_reference,
+    CopyRegion, DeviceLoops, FACTORS, NestedLoops, Saxpy, SaxpyShape, SaxpyVectors, fused_saxpy_on_cpu,
+    saxpy_on_cpu, saxpy_reference,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -30,6 +31,7 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Gupd/s",
         to_column: |rate| rate / 1e9,
     },
+    rungs: &[RungSet::of::<SaxpyCopyRung>(), RungSet::of::<SaxpyLoopRung>()],
     measure,
 };
 
@@ -53,9 +55,9 @@ const MAX_NESTED: usize = 1 << 24;
 const SWEEP_REPEATS: usize = 3;
 
 /// A version on the CPU.
-type CpuVersion = fn([f32; 2], &[f32], &mut [f32]);
+type SaxpyOnHost = fn([f32; 2], &[f32], &mut [f32]);
 /// Its name, and the passes over memory of both loops together.
-const CPU_RUNGS: [(&str, f64, CpuVersion); 3] = [
+const CPU_RUNGS: [(&str, f64, SaxpyOnHost); 3] = [
     ("CPU, one thread", 2.0, saxpy_reference),
     ("CPU, all cores", 2.0, saxpy_on_cpu),
     ("CPU, all cores, loops fused", 1.0, fused_saxpy_on_cpu),
@@ -66,34 +68,9 @@ fn work(passes: f64) -> Work {
     Work { flops: Some(FLOPS), bytes: Some(BYTES * passes / 2.0) }
 }
 
-fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let n = request.n;
-    let (x, mut y) = example_arrays(n);
-    ladder.roof = ladder.host_roofs.copy_roof();
-    for (name, passes, version) in CPU_RUNGS {
-        (request.progress)(name);
-        let times = time_rung_on_cpu(|| version(FACTORS, &x, &mut y));
-        ladder.add_rung(RungResult {
-            work: work(passes),
-            roof: ladder.host_roofs.bandwidth_roof(BYTES * passes / 2.0),
-            ..RungResult::new(name, &timed(n, times))
-        });
-    }
-    let Some(device) = request.device else { return Ok(()) };
-    ladder.roofs = Roofs::of_device(device)?;
-    ladder.roof = ladder.roofs.copy_roof();
-    ladder
-        .remarks
-        .push("Copies between host and device count as no bytes of the device's memory.".to_owned());
-    let mut measurement = Measurement { device, saxpy: Saxpy::new(device, BLOCK_SIZE)?, request, ladder };
-    measurement.add_copies(x, y)?;
-    measurement.add_loops()?;
-    measurement.sweep_gangs()?;
-    measurement.sweep_nested()
-}
-
-fn timed(n: usize, times: Times) -> TimedRuns {
-    TimedRuns { n, items: 2.0 * n as f64, times }
+/// Returns the updates of both loops.
+fn update_count(n: usize) -> f64 {
+    2.0 * n as f64
 }
 
 /// Returns x and y. y grows by 5 x per run and stays far below the largest f32.
@@ -102,148 +79,207 @@ fn example_arrays(n: usize) -> (Vec<f32>, Vec<f32>) {
     (array(15), array(31))
 }
 
-struct Measurement<'a, 'b> {
-    device: &'a Device,
+fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    let n = request.n;
+    ladder.roof = ladder.host_roofs.copy_roof();
+    let (x, mut y) = example_arrays(n);
+    for (name, passes, version) in CPU_RUNGS {
+        let prepared = PreparedRung::on_host(n, update_count(n), || version(FACTORS, &x, &mut y))
+            .with_work(work(passes), RungLimit::Bandwidth);
+        ladder.measure_prepared(request, name, "", prepared)?;
+    }
+    drop((x, y));
+    let Some(device) = request.device else { return Ok(()) };
+    ladder.use_copy_roof_of(device)?;
+    ladder
+        .remarks
+        .push("Copies between host and device count as no bytes of the device's memory.".to_owned());
+    ladder.measure_rungs(request, &SaxpyCopyRung::all(device), &SaxpyCopyRung::new_input(device, n)?)?;
+    let arrays = SaxpyLoopRung::new_input(device, n)?;
+    ladder.measure_rungs(request, &SaxpyLoopRung::all(device), &arrays)?;
+    let gangs = sweep_gangs(request, &arrays)?;
+    ladder.sweeps.extend([gangs, sweep_nested(request, &arrays)?]);
+    Ok(())
+}
+
+/// Kernels, and x and y on a device.
+pub struct SaxpyArrays {
     saxpy: Saxpy,
-    request: &'a mut LadderRequest<'b>,
-    ladder: &'a mut Ladder,
+    x: Buffer<f32>,
+    y: Buffer<f32>,
 }
 
-impl Measurement<'_, '_> {
-    fn queue(&self) -> &Queue {
-        self.device.queue()
+impl SaxpyArrays {
+    fn zeros(device: &Device, n: usize) -> Result<Self, DeviceError> {
+        Ok(Self { saxpy: Saxpy::new(device, BLOCK_SIZE)?, x: device.zeros(n)?, y: device.zeros(n)? })
     }
 
-    fn add(&mut self, name: &str, note: &str, passes: f64, times: Times) {
-        let roof = self.ladder.roofs.bandwidth_roof(BYTES * passes / 2.0);
-        self.ladder.add_rung(RungResult {
-            note: note.to_owned(),
-            work: work(passes),
-            roof,
-            ..RungResult::new(name, &timed(self.request.n, times))
-        });
+    fn device(&self) -> &Device {
+        self.x.device()
     }
 
-    /// Adds the rungs that copy the arrays, from ordinary and from page-locked memory.
-    fn add_copies(&mut self, x: Vec<f32>, mut y: Vec<f32>) -> Result<(), DeviceError> {
-        let n = self.request.n;
-        let (on_x, on_y) = (self.device.zeros::<f32>(n)?, self.device.zeros::<f32>(n)?);
-        let on_device = Vectors { x: &on_x, y: &on_y };
-        let run = |this: &Self, region, x: &[f32], y: &mut [f32]| {
-            this.saxpy.run_with_copies(this.queue(), region, FACTORS, (x, y), on_device)
-        };
-        let name = "copies around each loop";
-        (self.request.progress)(name);
-        let times = time_waiting_rung(|| run(self, CopyRegion::EachLoop, &x, &mut y))?;
-        self.add(name, "`parallel loop` without `data`: x and y in, y out, for each loop", 2.0, times);
-        let name = "from page-locked memory";
-        (self.request.progress)(name);
-        let mut pinned_x = self.device.pinned::<f32>(n)?;
+    fn vectors(&self) -> SaxpyVectors<'_> {
+        SaxpyVectors { x: &self.x, y: &self.y }
+    }
+}
+
+/// Rung that copies the arrays around the loops.
+struct SaxpyCopyRung {
+    name: &'static str,
+    note: &'static str,
+    region: CopyRegion,
+    is_pinned: bool,
+}
+
+/// The arrays on the device, and x and y in ordinary and in page-locked memory.
+pub struct SaxpyCopies {
+    arrays: SaxpyArrays,
+    pageable: (Vec<f32>, RefCell<Vec<f32>>),
+    pinned: (Pinned<f32>, RefCell<Pinned<f32>>),
+}
+
+impl LadderRung for SaxpyCopyRung {
+    type Input = SaxpyCopies;
+
+    fn all(_: &Device) -> Vec<Self> {
+        let rung = |name, note, region, is_pinned| Self { name, note, region, is_pinned };
+        vec![
+            rung(
+                "copies around each loop",
+                "`parallel loop` without `data`: x and y in, y out, for each loop",
+                CopyRegion::EachLoop,
+                false,
+            ),
+            rung("from page-locked memory", "", CopyRegion::EachLoop, true),
+            rung("copies around both loops", "`data copyin(x) copy(y)`", CopyRegion::BothLoops, true),
+        ]
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<SaxpyCopies, MeasureError> {
+        let (x, y) = example_arrays(n);
+        let [mut pinned_x, mut pinned_y] = [device.pinned::<f32>(n)?, device.pinned::<f32>(n)?];
         pinned_x.copy_from_slice(&x);
-        drop(x);
-        let mut pinned_y = self.device.pinned::<f32>(n)?;
         pinned_y.copy_from_slice(&y);
-        drop(y);
-        let times = time_waiting_rung(|| run(self, CopyRegion::EachLoop, &pinned_x, &mut pinned_y))?;
-        self.add(name, "", 2.0, times);
-        let name = "copies around both loops";
-        (self.request.progress)(name);
-        let times = time_waiting_rung(|| run(self, CopyRegion::BothLoops, &pinned_x, &mut pinned_y))?;
-        self.add(name, "`data copyin(x) copy(y)`", 2.0, times);
-        Ok(())
+        Ok(SaxpyCopies {
+            arrays: SaxpyArrays::zeros(device, n)?,
+            pageable: (x, RefCell::new(y)),
+            pinned: (pinned_x, RefCell::new(pinned_y)),
+        })
     }
 
-    /// Adds the rungs whose arrays stay on the device.
-    fn add_loops(&mut self) -> Result<(), DeviceError> {
-        let n = self.request.n;
-        let (x, y) = (self.device.zeros::<f32>(n)?, self.device.zeros::<f32>(n)?);
-        for (name, note, loops, passes) in [
-            ("data kept on the device", "`present(x, y)`", DeviceLoops::Separate, 2.0),
-            ("both loops fused", "x is read once, y is read and written once", DeviceLoops::Fused, 1.0),
-            ("loads of 16 bytes", "", DeviceLoops::FusedVectors, 1.0),
-        ] {
-            (self.request.progress)(name);
-            let on_device = Vectors { x: &x, y: &y };
-            let times = time_rung_on_device(self.device, || {
-                self.saxpy.launch(self.queue(), loops, FACTORS, on_device)
-            })?;
-            self.add(name, note, passes, times);
-        }
-        Ok(())
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, self.note)
     }
 
-    /// Times one loop for every number of gangs and every vector length.
-    fn sweep_gangs(&mut self) -> Result<(), MeasureError> {
-        let n = self.request.n;
-        let (x, y) = (self.device.zeros::<f32>(n)?, self.device.zeros::<f32>(n)?);
-        let on_device = Vectors { x: &x, y: &y };
-        let properties = self.device.properties();
-        let lengths: &[u32] = match properties.kind {
-            DeviceKind::Gpu => &VECTOR_LENGTHS,
-            DeviceKind::Cpu | DeviceKind::Other => &CPU_VECTOR_LENGTHS,
+    fn prepare<'a>(&'a self, input: &'a SaxpyCopies, n: usize, _: usize) -> PrepareResult<'a> {
+        let arrays = &input.arrays;
+        let copy = move |x: &[f32], y: &mut [f32]| {
+            let queue = arrays.device().queue();
+            arrays.saxpy.run_with_copies(queue, self.region, FACTORS, (x, y), arrays.vectors())
         };
-        let mut series = Vec::new();
-        for &length in lengths.iter().filter(|length| **length <= properties.max_block_size) {
-            let name = format!("length {length}");
-            (self.request.progress)(&format!("gangs, vector {name}"));
-            let saxpy = Saxpy::new(self.device, length)?;
-            let points = GANGS.iter().map(|&gangs| {
-                let launch = || saxpy.launch_update(self.queue(), gangs, FACTORS[0], on_device);
-                Ok(Some(BYTES * n as f64 / median_seconds(self.device, launch)? / 1e9))
-            });
-            series.push(SweepSeries { name, points: points.collect::<Result<_, DeviceError>>()? });
-        }
-        self.ladder.sweeps.push(Sweep {
-            title: "one loop by gangs and vector length".to_owned(),
-            parameter: "gangs",
-            unit: "GB/s",
-            x_scale: Scale::Log,
-            y_scale: Scale::Log,
-            values: GANGS.map(f64::from).to_vec(),
-            series,
-        });
-        Ok(())
-    }
-
-    /// Times one update of matrices with rows of several lengths by nested loops.
-    fn sweep_nested(&mut self) -> Result<(), MeasureError> {
-        let mappings = [
-            ("thread per row", NestedLoops::ThreadPerRow, None),
-            ("same, 16 gangs", NestedLoops::ThreadPerRow, Some(16)),
-            ("block per row", NestedLoops::BlockPerRow, None),
-        ];
-        let mut series = mappings.map(|(name, ..)| SweepSeries { name: name.to_owned(), points: Vec::new() });
-        for columns in COLUMNS {
-            (self.request.progress)(&format!("nested loops, {columns} columns"));
-            let rows = (self.request.n.min(MAX_NESTED) / columns).max(1);
-            let (x, y) =
-                (self.device.zeros::<f32>(rows * columns)?, self.device.zeros::<f32>(rows * columns)?);
-            let (on_device, shape) = (Vectors { x: &x, y: &y }, Shape { rows, columns });
-            for ((_, nested, gangs), series) in mappings.into_iter().zip(&mut series) {
-                let launch =
-                    || self.saxpy.launch_nested(self.queue(), nested, gangs, shape, FACTORS[0], on_device);
-                let seconds = median_seconds(self.device, launch)?;
-                series.points.push(Some(BYTES * x.len() as f64 / seconds / 1e9));
-            }
-        }
-        self.ladder.sweeps.push(Sweep {
-            title: "nested loops over rows and columns".to_owned(),
-            parameter: "columns",
-            unit: "GB/s",
-            x_scale: Scale::Log,
-            y_scale: Scale::Log,
-            values: COLUMNS.map(|columns| columns as f64).to_vec(),
-            series: series.into(),
-        });
-        Ok(())
+        let run = move || match self.is_pinned {
+            true => copy(&input.pinned.0, &mut input.pinned.1.borrow_mut()),
+            false => copy(&input.pageable.0, &mut input.pageable.1.borrow_mut()),
+        };
+        let prepared = PreparedRung::new(RungClock::Waiting, n, update_count(n), run);
+        Ok(Some(prepared.with_work(work(2.0), RungLimit::Bandwidth)))
     }
 }
 
-/// Returns the median time of a few runs.
-fn median_seconds(
-    device: &Device,
-    mut launch: impl FnMut() -> Result<(), DeviceError>,
-) -> Result<f64, DeviceError> {
-    let run_seconds = time_once(device, &mut launch)?;
-    Ok(time_on_device(device, SWEEP_REPEATS, run_seconds, launch)?.median())
+/// Rung whose arrays stay on the device.
+struct SaxpyLoopRung {
+    name: &'static str,
+    note: &'static str,
+    loops: DeviceLoops,
+    passes: f64,
+}
+
+impl LadderRung for SaxpyLoopRung {
+    type Input = SaxpyArrays;
+
+    fn all(_: &Device) -> Vec<Self> {
+        let rung = |name, note, loops, passes| Self { name, note, loops, passes };
+        vec![
+            rung("data kept on the device", "`present(x, y)`", DeviceLoops::Separate, 2.0),
+            rung("both loops fused", "x is read once, y is read and written once", DeviceLoops::Fused, 1.0),
+            rung("loads of 16 bytes", "", DeviceLoops::FusedVectors, 1.0),
+        ]
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<SaxpyArrays, MeasureError> {
+        Ok(SaxpyArrays::zeros(device, n)?)
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, self.note)
+    }
+
+    fn prepare<'a>(&'a self, arrays: &'a SaxpyArrays, n: usize, _: usize) -> PrepareResult<'a> {
+        let device = arrays.device();
+        let launch = move || arrays.saxpy.launch(device.queue(), self.loops, FACTORS, arrays.vectors());
+        let prepared = PreparedRung::new(RungClock::of(device), n, update_count(n), launch);
+        Ok(Some(prepared.with_work(work(self.passes), RungLimit::Bandwidth)))
+    }
+}
+
+/// Times one loop for every number of gangs and every vector length.
+fn sweep_gangs(request: &mut LadderRequest, arrays: &SaxpyArrays) -> Result<Sweep, DeviceError> {
+    let (device, properties) = (arrays.device(), arrays.device().properties());
+    let lengths: &[u32] = match properties.kind {
+        DeviceKind::Gpu => &VECTOR_LENGTHS,
+        DeviceKind::Cpu | DeviceKind::Other => &CPU_VECTOR_LENGTHS,
+    };
+    let mut series = Vec::new();
+    for &length in lengths.iter().filter(|length| **length <= properties.max_block_size) {
+        let name = format!("length {length}");
+        (request.progress)(&format!("gangs, vector {name}"));
+        let saxpy = Saxpy::new(device, length)?;
+        let points = GANGS.iter().map(|&gangs| {
+            let launch = || saxpy.launch_update(device.queue(), gangs, FACTORS[0], arrays.vectors());
+            let seconds = time_point(device, SWEEP_REPEATS, launch)?.median();
+            Ok(Some(BYTES * arrays.x.len() as f64 / seconds / 1e9))
+        });
+        series.push(SweepSeries { name, points: points.collect::<Result<_, DeviceError>>()? });
+    }
+    Ok(Sweep {
+        title: "one loop by gangs and vector length".to_owned(),
+        parameter: "gangs",
+        unit: "GB/s",
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
+        values: GANGS.map(f64::from).to_vec(),
+        series,
+    })
+}
+
+/// Times one update of matrices with rows of several lengths by nested loops.
+fn sweep_nested(request: &mut LadderRequest, arrays: &SaxpyArrays) -> Result<Sweep, DeviceError> {
+    let mappings = [
+        ("thread per row", NestedLoops::ThreadPerRow, None),
+        ("same, 16 gangs", NestedLoops::ThreadPerRow, Some(16)),
+        ("block per row", NestedLoops::BlockPerRow, None),
+    ];
+    let device = arrays.device();
+    let mut series = mappings.map(|(name, ..)| SweepSeries { name: name.to_owned(), points: Vec::new() });
+    for columns in COLUMNS {
+        (request.progress)(&format!("nested loops, {columns} columns"));
+        let rows = (request.n.min(MAX_NESTED) / columns).max(1);
+        let (x, y) = (device.zeros::<f32>(rows * columns)?, device.zeros::<f32>(rows * columns)?);
+        let (on_device, shape) = (SaxpyVectors { x: &x, y: &y }, SaxpyShape { rows, columns });
+        for ((_, nested, gangs), series) in mappings.into_iter().zip(&mut series) {
+            let launch =
+                || arrays.saxpy.launch_nested(device.queue(), nested, gangs, shape, FACTORS[0], on_device);
+            let seconds = time_point(device, SWEEP_REPEATS, launch)?.median();
+            series.points.push(Some(BYTES * x.len() as f64 / seconds / 1e9));
+        }
+    }
+    Ok(Sweep {
+        title: "nested loops over rows and columns".to_owned(),
+        parameter: "columns",
+        unit: "GB/s",
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
+        values: COLUMNS.map(|columns| columns as f64).to_vec(),
+        series: series.into(),
+    })
 }

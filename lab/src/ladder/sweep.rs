@@ -10,14 +10,14 @@ use orrery_measure::text_table::{TextTable, format_or_dash};
 /// Scale of an axis of the plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scale {
+pub enum SweepScale {
     /// Equal distances are equal differences.
     Linear,
     /// Equal distances are equal ratios.
     Log,
 }
 
-impl Scale {
+impl SweepScale {
     fn axis(self, label: &str) -> Axis {
         match self {
             Self::Linear => Axis::linear(label),
@@ -36,9 +36,9 @@ pub struct Sweep {
     /// Unit of the measured values, for example `GB/s`.
     pub unit: &'static str,
     /// Scale of the parameter.
-    pub x_scale: Scale,
+    pub x_scale: SweepScale,
     /// Scale of the measured values.
-    pub y_scale: Scale,
+    pub y_scale: SweepScale,
     /// Values of the parameter, ascending.
     pub values: Vec<f64>,
     /// Measured values.
@@ -98,8 +98,8 @@ mod tests {
             title: "copy with an offset".to_owned(),
             parameter: "offset, floats",
             unit: "GB/s",
-            x_scale: Scale::Linear,
-            y_scale: Scale::Log,
+            x_scale: SweepScale::Linear,
+            y_scale: SweepScale::Log,
             values: vec![0.0, 1.0, 32.0],
             series: vec![
                 series("global memory", vec![Some(4200.0), Some(3812.0), Some(4190.0)]),

@@ -34,6 +34,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(4),
     sizes: DefaultSizes { gpu: 1 << 30, opencl_cpu: 1 << 24, host: 1 << 28 },
     counted: BYTES,
+    rungs: &[],
     measure,
 };
 
@@ -58,7 +59,7 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     let free = usize::try_from(device.memory()?.free).unwrap_or(usize::MAX);
     let len = (request.n.min(free / 4) / 4).max(1);
     let mut arrays = TransferArrays::new(device, len)?;
-    let mut measurement = Measurement { device, request, ladder, link: Link::default(), len };
+    let mut measurement = TransferMeasurement { device, request, ladder, link: Link::default(), len };
     measurement.add_transfers(&mut arrays)?;
     measurement.add_both_directions(&mut arrays)?;
     measurement.add_cpu_work(&mut arrays)?;
@@ -111,7 +112,7 @@ impl Link {
     }
 }
 
-struct Measurement<'a, 'b> {
+struct TransferMeasurement<'a, 'b> {
     device: &'a Device,
     request: &'a mut LadderRequest<'b>,
     ladder: &'a mut Ladder,
@@ -120,7 +121,7 @@ struct Measurement<'a, 'b> {
     len: usize,
 }
 
-impl Measurement<'_, '_> {
+impl TransferMeasurement<'_, '_> {
     /// Adds a rung that copies bytes in both directions. Its roof is the link.
     fn add(&mut self, name: &str, note: &str, [to_device, from_device]: [f64; 2], times: Times) {
         let runs = TimedRuns { n: 4 * self.len, items: to_device + from_device, times };

@@ -5,15 +5,18 @@ use orrery_measure::MeasureError;
 use orrery_measure::timing::Times;
 use rayon::prelude::*;
 
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
+use super::repeats::time_rung_on_device;
+use super::rung::kernel_use;
 use super::{
-    BYTES, DefaultSizes, Ladder, LadderEntry, LadderRequest, Parameter, Roofs, RungResult, Scale, ShownValue,
-    Sweep, SweepSeries, TimedRuns, Work,
+    BYTES, CheckedRung, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, Parameter,
+    PrepareResult, PreparedRung, RungClock, RungLabel, RungLimit, RungSet, ShownValue, Sweep, SweepScale,
+    SweepSeries, Work,
 };
 use crate::primitives::bench::TRANSPOSE_F32;
 use crate::primitives::transpose::rungs::{RungTranspose, TILES, TransposeRung, TransposeVariant, rungs};
 use crate::primitives::transpose::{
-    MatrixShape, Transpose, TransposeInPlace, TransposeStrategy, transpose_on_cpu, transpose_reference,
+    MatrixShape, Transpose, TransposeInPlace, TransposeStrategy, selftest, transpose_on_cpu,
+    transpose_reference,
 };
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -24,6 +27,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| (n as u64).saturating_mul(8),
     sizes: DefaultSizes { gpu: 1 << 28, opencl_cpu: 1 << 20, host: 1 << 24 },
     counted: BYTES,
+    rungs: &[RungSet::of::<TransposeRung>()],
     measure,
 };
 
@@ -39,112 +43,117 @@ fn square_of(n: usize) -> MatrixShape {
     MatrixShape::square(n.isqrt())
 }
 
-fn timed(shape: MatrixShape, times: Times) -> TimedRuns {
-    let n = shape.element_count();
-    TimedRuns { n, items: BYTES_PER_NUMBER * n as f64, times }
+/// Input and output on a device, and the strategy of the tuner for the production kernel.
+pub struct TransposeMatrices {
+    shape: MatrixShape,
+    from: Buffer<f32>,
+    to: Buffer<f32>,
+    tuned: Option<TransposeStrategy>,
+}
+
+impl TransposeMatrices {
+    fn zeros(device: &Device, side: usize) -> Result<Self, DeviceError> {
+        let shape = MatrixShape::square(side);
+        let n = shape.element_count();
+        Ok(Self { shape, from: device.zeros(n)?, to: device.zeros(n)?, tuned: None })
+    }
+
+    /// Builds a variant. Returns `None` if the device does not support the tile.
+    fn build(&self, variant: TransposeVariant, tile: u32) -> Result<Option<RungTranspose>, DeviceError> {
+        let device = self.from.device();
+        match (variant, self.tuned) {
+            (TransposeVariant::Production, Some(strategy)) => {
+                let transpose = Transpose::with_strategy(device, self.shape, strategy)?;
+                Ok(Some(RungTranspose::production(transpose)))
+            }
+            _ if variant.has_tile_parameter() && tile * tile > device.properties().max_block_size => Ok(None),
+            _ => RungTranspose::new(device, variant, tile, self.shape).map(Some),
+        }
+    }
+}
+
+impl LadderRung for TransposeRung {
+    type Input = TransposeMatrices;
+
+    const VALUES: usize = TILES.len();
+
+    fn all(_: &Device) -> Vec<Self> {
+        rungs().to_vec()
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<TransposeMatrices, MeasureError> {
+        let (shape, tuned) = (square_of(n), None);
+        let (from, to) = (device.upload(&example_numbers(shape))?, device.zeros(shape.element_count())?);
+        Ok(TransposeMatrices { shape, from, to, tuned })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        RungLabel::new(self.name, self.note)
+    }
+
+    fn has_parameter(&self) -> bool {
+        self.variant.has_tile_parameter()
+    }
+
+    fn prepare<'a>(&'a self, matrices: &'a TransposeMatrices, _: usize, value: usize) -> PrepareResult<'a> {
+        let Some(transpose) = matrices.build(self.variant, TILES[value])? else { return Ok(None) };
+        let (device, n) = (matrices.from.device(), matrices.from.len());
+        let kernel = kernel_use(transpose.kernel(), transpose.block_size());
+        let launch = move || transpose.launch(device.queue(), &matrices.from, &matrices.to);
+        let prepared = PreparedRung::new(RungClock::of(device), n, BYTES_PER_NUMBER * n as f64, launch);
+        Ok(Some(prepared.with_work(WORK, RungLimit::Bandwidth).with_kernel(kernel)))
+    }
+}
+
+impl CheckedRung for TransposeRung {
+    fn check(&self, device: &Device) -> Result<(), String> {
+        selftest::check_variant(device, self.variant)
+    }
+}
+
+fn example_numbers(shape: MatrixShape) -> Vec<f32> {
+    (0..shape.element_count()).into_par_iter().map(|i| i as f32).collect()
+}
+
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
+    type TransposeOnHost = fn(MatrixShape, &[f32], &mut [f32]);
+    let shape = square_of(request.n);
+    let (numbers, mut result) = (example_numbers(shape), vec![0.0; shape.element_count()]);
+    let serial = square_of(request.n.min(MAX_SERIAL_NUMBERS));
+    let transposes: [(&str, MatrixShape, TransposeOnHost); 2] =
+        [("CPU, one thread", serial, transpose_reference), ("CPU, all cores", shape, transpose_on_cpu)];
+    for (name, shape, transpose) in transposes {
+        let n = shape.element_count();
+        let run = || transpose(shape, &numbers[..n], &mut result[..n]);
+        let prepared = PreparedRung::on_host(n, BYTES_PER_NUMBER * n as f64, run);
+        ladder.measure_prepared(request, name, "", prepared.with_work(WORK, RungLimit::Bandwidth))?;
+    }
+    Ok(())
 }
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    let shape = square_of(request.n);
-    let numbers: Vec<f32> = (0..shape.element_count()).into_par_iter().map(|i| i as f32).collect();
-    let mut result = vec![0.0; numbers.len()];
     ladder.roof = ladder.host_roofs.copy_roof();
-    let host_roof = ladder.host_roofs.bandwidth;
-    let mut add_on_cpu = |name, shape: MatrixShape, transpose: fn(MatrixShape, &[f32], &mut [f32])| {
-        (request.progress)(name);
-        let n = shape.element_count();
-        let times = time_rung_on_cpu(|| transpose(shape, &numbers[..n], &mut result[..n]));
-        ladder.add_rung(RungResult {
-            work: WORK,
-            roof: host_roof,
-            ..RungResult::new(name, &timed(shape, times))
-        });
-    };
-    add_on_cpu("CPU, one thread", square_of(request.n.min(MAX_SERIAL_NUMBERS)), transpose_reference);
-    add_on_cpu("CPU, all cores", shape, transpose_on_cpu);
-
+    measure_on_host(request, ladder)?;
     let Some(device) = request.device else { return Ok(()) };
-    ladder.roofs = Roofs::of_device(device)?;
-    ladder.roof = ladder.roofs.copy_roof();
+    let shape = square_of(request.n);
+    let n = shape.element_count();
+    ladder.use_copy_roof_of(device)?;
     ladder.remarks.push(format!("{0} x {0} numbers, bytes read and written are counted", shape.rows));
     let values = TILES.map(|tile| tile.to_string()).to_vec();
     ladder.parameter = Some(Parameter { name: "tile", values, shown: ShownValue::Fastest });
-    let matrices =
-        TransposeMatrices { shape, from: device.upload(&numbers)?, to: device.zeros(numbers.len())? };
-    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(TRANSPOSE_F32, numbers.len()));
+    let tuned = request.tuning.and_then(|tuning| tuning.tuned_candidate(TRANSPOSE_F32, n));
     let tuned = tuned.map(|candidate| TransposeStrategy::CANDIDATES[candidate]);
     if let Some(strategy) = tuned {
         ladder.remarks.push(format!("tuned: {}", strategy.name()));
     }
-    for rung in rungs() {
-        (request.progress)(rung.name);
-        let Some(result) = matrices.time_rung(device, rung, tuned)? else { continue };
-        let (note, roof) = (rung.note.to_owned(), ladder.roofs.bandwidth);
-        ladder.add_rung(RungResult { note, work: WORK, roof, ..result });
-    }
+    let matrices = TransposeMatrices { tuned, ..TransposeRung::new_input(device, request.n)? };
+    ladder.measure_rungs(request, &rungs(), &matrices)?;
     drop(matrices);
     (request.progress)("sides of the matrix");
     ladder.sweeps.push(sweep_sides(device, shape.rows)?);
     (request.progress)("element sizes");
-    ladder.sweeps.push(sweep_element_sizes(device, numbers.len() * size_of::<f32>())?);
+    ladder.sweeps.push(sweep_element_sizes(device, n * size_of::<f32>())?);
     Ok(())
-}
-
-/// Input and output on a device.
-struct TransposeMatrices {
-    shape: MatrixShape,
-    from: Buffer<f32>,
-    to: Buffer<f32>,
-}
-
-impl TransposeMatrices {
-    /// Times a rung for all tiles. Returns `None` if the device supports none of them. The
-    /// production kernel has the strategy `tuned`, if there is one.
-    fn time_rung(
-        &self,
-        device: &Device,
-        rung: TransposeRung,
-        tuned: Option<TransposeStrategy>,
-    ) -> Result<Option<RungResult>, DeviceError> {
-        let compile = |tile| match (rung.variant, tuned) {
-            (TransposeVariant::Production, Some(strategy)) => {
-                Ok(RungTranspose::production(Transpose::with_strategy(device, self.shape, strategy)?))
-            }
-            _ => RungTranspose::new(device, rung.variant, tile, self.shape),
-        };
-        let has_tile = rung.variant.has_tile_parameter();
-        let (mut transposes, mut runs) = (Vec::new(), Vec::new());
-        for tile in if has_tile { &TILES[..] } else { &TILES[..1] } {
-            let is_supported = !has_tile || tile * tile <= device.properties().max_block_size;
-            let transpose = is_supported.then(|| compile(*tile)).transpose()?;
-            runs.push(transpose.as_ref().map(|transpose| self.time(device, transpose)).transpose()?);
-            transposes.push(transpose);
-        }
-        let result = match has_tile {
-            true => RungResult::with_sweep(rung.name, &runs, ShownValue::Fastest),
-            false => runs[0].as_ref().map(|runs| RungResult::new(rung.name, runs)),
-        };
-        let Some(result) = result else { return Ok(None) };
-        let shown = transposes.swap_remove(result.value.unwrap_or(0)).expect("a measured tile");
-        let resources = shown.kernel().resources();
-        Ok(Some(RungResult {
-            registers: resources.registers,
-            shared_bytes: Some(resources.shared_bytes),
-            occupancy: shown.kernel().occupancy(shown.block_size()),
-            ..result
-        }))
-    }
-
-    fn zeros(device: &Device, side: usize) -> Result<Self, DeviceError> {
-        let shape = MatrixShape::square(side);
-        let n = shape.element_count();
-        Ok(Self { shape, from: device.zeros(n)?, to: device.zeros(n)? })
-    }
-
-    fn time(&self, device: &Device, transpose: &RungTranspose) -> Result<TimedRuns, DeviceError> {
-        let launch = || transpose.launch(device.queue(), &self.from, &self.to);
-        Ok(timed(self.shape, time_rung_on_device(device, launch)?))
-    }
 }
 
 /// Rungs that are measured over the side of the matrix, with names of columns.
@@ -170,21 +179,20 @@ fn sweep_sides(device: &Device, side: usize) -> Result<Sweep, DeviceError> {
     for &side in &sides {
         let matrices = TransposeMatrices::zeros(device, side)?;
         for ((_, variant), series) in SWEPT_RUNGS.into_iter().zip(&mut series) {
-            let is_supported =
-                !variant.has_tile_parameter() || tile * tile <= device.properties().max_block_size;
-            let measure = || -> Result<f64, DeviceError> {
-                let transpose = RungTranspose::new(device, variant, tile, matrices.shape)?;
-                Ok(matrices.time(device, &transpose)?.rate() / 1e9)
+            let time = |transpose: RungTranspose| -> Result<f64, DeviceError> {
+                let launch = || transpose.launch(device.queue(), &matrices.from, &matrices.to);
+                let seconds = time_rung_on_device(device, launch)?.median();
+                Ok(BYTES_PER_NUMBER * matrices.from.len() as f64 / seconds / 1e9)
             };
-            series.points.push(is_supported.then(measure).transpose()?);
+            series.points.push(matrices.build(variant, tile)?.map(time).transpose()?);
         }
     }
     Ok(Sweep {
         title: "transpose by side of the matrix, tiles of 32".to_owned(),
         parameter: "rows and columns",
         unit: "GB/s",
-        x_scale: Scale::Log,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Linear,
         values: sides.into_iter().map(|side| side as f64).collect(),
         series,
     })
@@ -208,8 +216,8 @@ fn sweep_element_sizes(device: &Device, bytes: usize) -> Result<Sweep, DeviceErr
         title: "production kernel by bytes per element".to_owned(),
         parameter: "bytes per element",
         unit: "GB/s",
-        x_scale: Scale::Log,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Linear,
         values: vec![1.0, 2.0, 4.0, 8.0, 16.0],
         series: vec![series("two matrices", 0), series("in place", 1)],
     })

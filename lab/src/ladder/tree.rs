@@ -15,8 +15,8 @@ use super::gravity::{
 };
 use super::repeats::{is_cpu, max_run_seconds};
 use super::{
-    Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, Scale, Sweep,
-    SweepSeries, Work,
+    Counted, DefaultSizes, FigureRow, FigureTable, Ladder, LadderEntry, LadderRequest, RungSet, Sweep,
+    SweepScale, SweepSeries, Work,
 };
 use crate::rungs::gravity::LectureStrategy;
 use crate::rungs::gravity::tree::insertion::{
@@ -37,6 +37,7 @@ pub static LADDER: LadderEntry = LadderEntry {
         heading: "Mbody/s",
         to_column: |rate| rate / 1e6,
     },
+    rungs: &[RungSet { run_once: |device| gravity_ladder(max_run_seconds()).run_once(device) }],
     measure,
 };
 
@@ -147,8 +148,8 @@ fn kernel_times_by_blocks(device: &Device, n: usize) -> Result<Sweep, DeviceErro
         title: "times of the six kernels by their blocks per SM".to_owned(),
         parameter: "blocks per SM",
         unit: "us",
-        x_scale: Scale::Log,
-        y_scale: Scale::Log,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
         values: BLOCKS_PER_SM_SWEEP.map(f64::from).to_vec(),
         series: series.collect(),
     })

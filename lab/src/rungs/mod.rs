@@ -5,13 +5,10 @@
 pub mod fluids;
 pub mod gravity;
 pub mod heat;
-mod kernel_enum;
 pub mod reduce;
 pub mod wave;
 
 use orrery_device::check::Check;
-
-use kernel_enum::kernel_enum;
 
 /// Returns the checks of all rungs of this module.
 pub fn checks() -> Vec<Check> {

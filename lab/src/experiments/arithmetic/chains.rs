@@ -4,7 +4,7 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind, Kernel, KernelFile, Queue, Resources};
 
 use super::ulp::larger_error;
-use super::{CodeSize, Number, Operation};
+use super::{ArithmeticOperation, ChainNumber, CodeSize};
 
 // SAFETY: each thread accesses CHAINS elements of `start` and `out` and one of `second` and
 // `third`, and each block one of `cycles`. `Chains::new` and `Chains::evaluate` allocate as many
@@ -13,7 +13,7 @@ const ARITHMETIC: KernelFile = unsafe { KernelFile::new("arithmetic.cu", include
 
 /// Compile-time parameters of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ChainShape {
     /// Independent numbers per thread.
     pub chains: usize,
     /// Unrolled steps per round.
@@ -27,7 +27,7 @@ pub struct Shape {
     pub dynamic_shared: u32,
 }
 
-impl Shape {
+impl ChainShape {
     /// Returns a shape with many operations in flight.
     pub fn for_throughput(device: &Device, size: CodeSize) -> Self {
         let is_gpu = device.properties().kind == DeviceKind::Gpu;
@@ -69,9 +69,9 @@ impl Shape {
 
 /// The kernel of an operation, with its numbers.
 #[derive(Debug)]
-pub struct Chains<T: Number> {
-    operation: Operation<T>,
-    shape: Shape,
+pub struct Chains<T: ChainNumber> {
+    operation: ArithmeticOperation<T>,
+    shape: ChainShape,
     block_count: u32,
     kernel: Kernel,
     start: Buffer<T>,
@@ -85,12 +85,12 @@ fn random_number(index: usize) -> f64 {
     (random_bits(index as u64) >> 11) as f64 / 9_007_199_254_740_992.0
 }
 
-impl<T: Number> Chains<T> {
+impl<T: ChainNumber> Chains<T> {
     /// Compiles the kernel and uploads the first numbers of the chains.
     pub fn new(
         device: &Device,
-        operation: &Operation<T>,
-        shape: Shape,
+        operation: &ArithmeticOperation<T>,
+        shape: ChainShape,
         block_count: u32,
     ) -> Result<Self, DeviceError> {
         let mut definitions = vec![
@@ -243,6 +243,6 @@ impl<T: Number> Chains<T> {
 }
 
 /// Returns the first numbers of chains.
-fn first_numbers<T: Number>(operation: &Operation<T>, count: usize) -> Vec<T> {
+fn first_numbers<T: ChainNumber>(operation: &ArithmeticOperation<T>, count: usize) -> Vec<T> {
     (0..count).map(|index| (operation.start)(random_number(index))).collect()
 }

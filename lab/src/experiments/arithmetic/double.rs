@@ -8,7 +8,7 @@
 use orrery_device::Math;
 
 use super::ulp::ulp_of_f64;
-use super::{CodeSize, ExecutionUnit, Operation};
+use super::{ArithmeticOperation, CodeSize, ExecutionUnit};
 
 /// Returns an operation that is rounded correctly and counts as one flop.
 fn operation(
@@ -16,8 +16,8 @@ fn operation(
     formula: &'static str,
     code: &'static str,
     apply: fn(f64, f64, f64) -> f64,
-) -> Operation<f64> {
-    Operation {
+) -> ArithmeticOperation<f64> {
+    ArithmeticOperation {
         name,
         formula,
         code,
@@ -44,8 +44,8 @@ fn function(
     code: &'static str,
     limit: f64,
     apply: fn(f64, f64, f64) -> f64,
-) -> Operation<f64> {
-    Operation {
+) -> ArithmeticOperation<f64> {
+    ArithmeticOperation {
         flops: None,
         size: CodeSize::Large,
         unit: None,
@@ -56,58 +56,61 @@ fn function(
 
 /// Returns all operations on f64. The limits of the transcendental functions are those of OpenCL,
 /// which are wider than CUDA's, and 1 ulp for the reference.
-pub fn operations() -> [Operation<f64>; 10] {
+pub fn operations() -> [ArithmeticOperation<f64>; 10] {
     [
-        Operation { operands: [1e-3, 0.0], ..operation("f64 add", "x + b", "ADD", |x, b, _| x + b) },
-        Operation {
+        ArithmeticOperation {
+            operands: [1e-3, 0.0],
+            ..operation("f64 add", "x + b", "ADD", |x, b, _| x + b)
+        },
+        ArithmeticOperation {
             operands: [1.0 - f64::EPSILON, 0.0],
             ..operation("f64 multiply", "x b", "MULTIPLY", |x, b, _| x * b)
         },
-        Operation {
+        ArithmeticOperation {
             flops: Some(2.0),
             // As in f32, x approaches 2 slowly.
             operands: [1.0 - 1.0 / 1024.0, 2.0 / 1024.0],
             ..operation("f64 FMA", "x b + c", "MULTIPLY_ADD_F64", |x, b, c| x.mul_add(b, c))
         },
-        Operation {
+        ArithmeticOperation {
             operands: [1.7, 0.0],
             error: Some(|[x, b, _], found| (found.mul_add(-x, b) / x).abs() / ulp_of_f64(found)),
             ..function("f64 divide", "b / x", "DIVIDE", 0.0, |x, b, _| b / x)
         },
-        Operation {
+        ArithmeticOperation {
             start: |u| 100.0 + 900.0 * u,
             error: Some(|[x, ..], found| {
                 (found.mul_add(-found, x) / (2.0 * found)).abs() / ulp_of_f64(found)
             }),
             ..function("f64 sqrt", "sqrt(x)", "SQUARE_ROOT_F64", 0.0, |x, _, _| x.sqrt())
         },
-        Operation {
+        ArithmeticOperation {
             start: |u| 100.0 + 900.0 * u,
             error: Some(|[x, ..], found| rsqrt_error(x, found)),
             ..function("f64 rsqrt", "1 / sqrt(x)", "RECIPROCAL_SQUARE_ROOT_F64", 3.0, |x, _, _| {
                 1.0 / x.sqrt()
             })
         },
-        Operation {
+        ArithmeticOperation {
             start: |u| 0.2 + 0.8 * u,
             arguments: |u| [std::f64::consts::PI * (2.0 * u[0] - 1.0), 0.0, 0.0],
             error: Some(|[x, ..], found| difference(found, x.sin())),
             ..function("f64 sin", "sin(x)", "SINE_F64", 5.0, |x, _, _| x.sin())
         },
-        Operation {
+        ArithmeticOperation {
             start: |u| u,
             arguments: |u| [20.0 * u[0] - 10.0, 0.0, 0.0],
             error: Some(|[x, ..], found| difference(found, (-x).exp())),
             ..function("f64 exp", "exp(-x)", "EXPONENTIAL_F64", 4.0, |x, _, _| (-x).exp())
         },
-        Operation {
+        ArithmeticOperation {
             has_other_operations: true,
             operands: [2.0, 0.0],
             arguments: |u| [(40.0 * u[0] - 20.0).exp2(), 0.0, 0.0],
             error: Some(|[x, b, _], found| difference(found, (x + b).ln())),
             ..function("f64 log", "log(x + b)", "LOGARITHM_F64", 4.0, |x, b, _| (x + b).ln())
         },
-        Operation {
+        ArithmeticOperation {
             has_other_operations: true,
             operands: [0.7, 1.0],
             arguments: |u| [(6.0 * u[0] - 3.0).exp2(), 10.0 * u[1] - 5.0, 0.0],

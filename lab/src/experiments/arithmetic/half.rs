@@ -5,7 +5,7 @@
 use orrery_device::Math;
 
 use super::ulp::larger_error;
-use super::{CodeSize, ExecutionUnit, Operation};
+use super::{ArithmeticOperation, CodeSize, ExecutionUnit};
 
 /// Bits of 1 and 2^-6 as f16.
 const ONE: u16 = 0x3c00;
@@ -84,8 +84,8 @@ fn random_f16(u: f64) -> u16 {
 }
 
 /// Returns the FMA of single f16.
-pub fn scalar() -> Operation<u16> {
-    Operation {
+pub fn scalar() -> ArithmeticOperation<u16> {
+    ArithmeticOperation {
         name: "f16 FMA",
         formula: "x b + c",
         code: "MULTIPLY_ADD_F16",
@@ -106,8 +106,8 @@ pub fn scalar() -> Operation<u16> {
 }
 
 /// Returns FMA and sum of two f16 per register.
-pub fn pairs() -> [Operation<u32>; 2] {
-    let multiply_add = Operation {
+pub fn pairs() -> [ArithmeticOperation<u32>; 2] {
+    let multiply_add = ArithmeticOperation {
         name: "two f16 FMA",
         formula: "x b + c, twice",
         code: "MULTIPLY_ADD_F16X2",
@@ -126,7 +126,7 @@ pub fn pairs() -> [Operation<u32>; 2] {
         arguments: |u| u.map(|u| pair(random_f16(u)) ^ 0x02aa),
         error: Some(|numbers, found| error_of_pair(numbers, found, fma_error)),
     };
-    let add = Operation {
+    let add = ArithmeticOperation {
         name: "two f16 add",
         formula: "x + b, twice",
         code: "ADD_F16X2",

@@ -3,7 +3,7 @@
 
 use orrery_device::Math;
 
-use super::{CodeSize, ExecutionUnit, Operation};
+use super::{ArithmeticOperation, CodeSize, ExecutionUnit};
 
 /// Numbers with bits in no obvious pattern: 2^32 divided by the golden ratio, and two others.
 const BITS: [u32; 3] = [0x9e37_79b9, 0x5bd1_e995, 0x1234_5677];
@@ -16,8 +16,8 @@ fn operation(
     code: &'static str,
     operands: [u32; 2],
     apply: fn(u32, u32, u32) -> u32,
-) -> Operation<u32> {
-    Operation {
+) -> ArithmeticOperation<u32> {
+    ArithmeticOperation {
         name,
         formula,
         code,
@@ -38,8 +38,8 @@ fn operation(
 }
 
 /// Returns sums, shifts, minima and products.
-fn instructions() -> [Operation<u32>; 6] {
-    let in_integer_unit = |operation: Operation<u32>| Operation {
+fn instructions() -> [ArithmeticOperation<u32>; 6] {
+    let in_integer_unit = |operation: ArithmeticOperation<u32>| ArithmeticOperation {
         count: 2.0,
         unit: Some(ExecutionUnit::Integer),
         // Shifts by less than 32.
@@ -48,11 +48,13 @@ fn instructions() -> [Operation<u32>; 6] {
         },
         ..operation
     };
-    let in_multiplier =
-        |operation: Operation<u32>| Operation { unit: Some(ExecutionUnit::IntegerMultiply), ..operation };
+    let in_multiplier = |operation: ArithmeticOperation<u32>| ArithmeticOperation {
+        unit: Some(ExecutionUnit::IntegerMultiply),
+        ..operation
+    };
     [
         // The compiler distributes these two between two units.
-        Operation {
+        ArithmeticOperation {
             unit: None,
             ..in_integer_unit(operation(
                 "u32 add, xor",
@@ -86,7 +88,7 @@ fn instructions() -> [Operation<u32>; 6] {
             [0x5b_d1e9, BITS[1]],
             |x, b, c| (x.wrapping_mul(b) >> 8).wrapping_add(c),
         )),
-        in_multiplier(Operation {
+        in_multiplier(ArithmeticOperation {
             arguments: |u| u.map(|u| (u * 16_777_216.0) as u32),
             ..operation(
                 "u24 multiply, shift",
@@ -100,8 +102,9 @@ fn instructions() -> [Operation<u32>; 6] {
 }
 
 /// Returns divisions and remainders.
-fn divisions() -> [Operation<u32>; 8] {
-    let medium = |operation: Operation<u32>| Operation { size: CodeSize::Medium, ..operation };
+fn divisions() -> [ArithmeticOperation<u32>; 8] {
+    let medium =
+        |operation: ArithmeticOperation<u32>| ArithmeticOperation { size: CodeSize::Medium, ..operation };
     [
         medium(operation(
             "u32 divide, variable",
@@ -130,7 +133,7 @@ fn divisions() -> [Operation<u32>; 8] {
             c >> (x % 7)
         })),
         operation("u32 modulo 16", "c >> (x % 16)", "REMAINDER_OF_16", [0, BITS[0]], |x, _, c| c >> (x % 16)),
-        Operation {
+        ArithmeticOperation {
             // b is a power of two.
             arguments: |u| [(u[0] * 4_294_967_296.0) as u32, 1 << (u[1] * 6.0) as u32, BITS[0]],
             ..operation("u32 mask", "c >> (x & (b - 1))", "MASK", [16, BITS[0]], |x, b, c| c >> (x & (b - 1)))
@@ -139,14 +142,14 @@ fn divisions() -> [Operation<u32>; 8] {
 }
 
 /// Returns all operations on unsigned integers.
-pub fn operations() -> Vec<Operation<u32>> {
+pub fn operations() -> Vec<ArithmeticOperation<u32>> {
     instructions().into_iter().chain(divisions()).collect()
 }
 
 /// Returns the division of a signed integer by 16. It rounds towards zero, so it is not a shift.
-pub fn signed_division() -> Operation<i32> {
+pub fn signed_division() -> ArithmeticOperation<i32> {
     let random = |u: f64| ((u - 0.5) * 4_294_967_296.0) as i32;
-    Operation {
+    ArithmeticOperation {
         name: "i32 divide by 16",
         formula: "x / 16 + c",
         code: "SIGNED_DIVIDE_BY_16",

@@ -9,7 +9,7 @@
 //! exact result, the largest one over many random arguments. An operation that is rounded correctly
 //! has at most 0.5 ulp.
 //!
-//! - [`Operation`]: one operation, with its reference. [`all_operations`] lists them.
+//! - [`ArithmeticOperation`]: one operation, with its reference. [`all_operations`] lists them.
 //! - [`Chains`]: the kernel of an operation on a device.
 //! - [`sums`]: sums of the same terms in different orders.
 
@@ -25,10 +25,10 @@ pub mod ulp;
 
 use orrery_device::{Backend, Element, Math, Properties};
 
-pub use chains::{Chains, Shape};
+pub use chains::{ChainShape, Chains};
 
 /// Element type of an operation.
-pub trait Number: Element {
+pub trait ChainNumber: Element {
     /// Name of the type in kernels.
     const NAME: &'static str;
     /// Returns whether two results differ by more than `limit` ulp. A limit of 0 means the same
@@ -36,7 +36,7 @@ pub trait Number: Element {
     fn differs(self, expected: Self, limit: f64) -> bool;
 }
 
-impl Number for f32 {
+impl ChainNumber for f32 {
     const NAME: &'static str = "float";
     fn differs(self, expected: Self, limit: f64) -> bool {
         let error = ulp::error_of_f32(self, f64::from(expected));
@@ -44,7 +44,7 @@ impl Number for f32 {
     }
 }
 
-impl Number for f64 {
+impl ChainNumber for f64 {
     const NAME: &'static str = "double";
     fn differs(self, expected: Self, limit: f64) -> bool {
         let error = (self - expected).abs();
@@ -52,21 +52,21 @@ impl Number for f64 {
     }
 }
 
-impl Number for u32 {
+impl ChainNumber for u32 {
     const NAME: &'static str = "uint";
     fn differs(self, expected: Self, _limit: f64) -> bool {
         self != expected
     }
 }
 
-impl Number for i32 {
+impl ChainNumber for i32 {
     const NAME: &'static str = "int";
     fn differs(self, expected: Self, _limit: f64) -> bool {
         self != expected
     }
 }
 
-impl Number for u16 {
+impl ChainNumber for u16 {
     const NAME: &'static str = "ushort";
     fn differs(self, expected: Self, _limit: f64) -> bool {
         self != expected
@@ -126,7 +126,7 @@ impl ExecutionUnit {
 
 /// One operation x ← f(x, b, c).
 #[derive(Clone, Copy, Debug)]
-pub struct Operation<T> {
+pub struct ArithmeticOperation<T> {
     /// Name of the rung, for example `f32 FMA`.
     pub name: &'static str,
     /// Formula, for example `x b + c`.
@@ -163,7 +163,7 @@ pub struct Operation<T> {
     pub error: Option<fn([T; 3], T) -> f64>,
 }
 
-impl<T: Number> Operation<T> {
+impl<T: ChainNumber> ArithmeticOperation<T> {
     /// Returns the largest error in ulp of one application on a device.
     pub fn limit(&self, backend: Backend) -> f64 {
         match backend {
@@ -188,15 +188,15 @@ impl<T: Number> Operation<T> {
 #[derive(Clone, Copy, Debug)]
 pub enum AnyOperation {
     /// f32.
-    Single(Operation<f32>),
+    Single(ArithmeticOperation<f32>),
     /// f64.
-    Double(Operation<f64>),
+    Double(ArithmeticOperation<f64>),
     /// u32, or two f16.
-    Unsigned(Operation<u32>),
+    Unsigned(ArithmeticOperation<u32>),
     /// i32.
-    Signed(Operation<i32>),
+    Signed(ArithmeticOperation<i32>),
     /// f16.
-    Half(Operation<u16>),
+    Half(ArithmeticOperation<u16>),
 }
 
 /// Evaluates an expression for an operation of any number type, for example
@@ -229,17 +229,17 @@ pub fn all_operations() -> Vec<AnyOperation> {
 }
 
 /// Returns the FMA of f32.
-pub fn fma_operation() -> Operation<f32> {
+pub fn fma_operation() -> ArithmeticOperation<f32> {
     single::basic()[2]
 }
 
 /// Returns the FMA of f32 that reads one register.
-pub fn one_register_fma() -> Operation<f32> {
+pub fn one_register_fma() -> ArithmeticOperation<f32> {
     single::basic()[3]
 }
 
 /// Returns √(x² + b) / (x + c) with each flag of fast math. The first one has none, the last one
 /// all of them.
-pub fn flag_operations() -> Vec<Operation<f32>> {
+pub fn flag_operations() -> Vec<ArithmeticOperation<f32>> {
     single::expressions()
 }

@@ -4,7 +4,8 @@ use orrery_device::check::Check;
 use orrery_device::{Backend, Device, DeviceKind};
 
 use super::sums::OrderedSums;
-use super::{AnyOperation, Chains, Number, Operation, Shape, all_operations, for_number};
+use super::{AnyOperation, ArithmeticOperation, ChainNumber, ChainShape, Chains, all_operations};
+use crate::ladder::CheckedRung;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -23,22 +24,22 @@ pub fn checks() -> Vec<Check> {
 const SHORT_ROUND: usize = 3;
 
 fn check_all(device: &Device, is_selected: fn(&AnyOperation) -> bool) -> Result<(), String> {
-    for any in all_operations().iter().filter(|any| is_selected(any)) {
-        for_number!(any, operation => check_operation(device, operation))?;
-    }
-    Ok(())
+    all_operations().iter().filter(|any| is_selected(any)).try_for_each(|any| any.check(device))
 }
 
 /// Compares chains of several lengths with the reference implementation, and single results with
 /// the limit of the error. Many chains converge, such as that of √x to 1. Their short rounds on a
 /// GPU end before that, so a missing step shows in all of them.
-fn check_operation<T: Number>(device: &Device, operation: &Operation<T>) -> Result<(), String> {
+pub fn check_operation<T: ChainNumber>(
+    device: &Device,
+    operation: &ArithmeticOperation<T>,
+) -> Result<(), String> {
     if !operation.is_supported(device.properties()) {
         return Ok(());
     }
-    let mut shapes = vec![Shape::for_throughput(device, operation.size)];
+    let mut shapes = vec![ChainShape::for_throughput(device, operation.size)];
     if device.properties().kind == DeviceKind::Gpu {
-        shapes.push(Shape { steps: SHORT_ROUND, ..Shape::for_latency(operation.size) });
+        shapes.push(ChainShape { steps: SHORT_ROUND, ..ChainShape::for_latency(operation.size) });
     }
     for shape in shapes {
         let chains = Chains::new(device, operation, shape, 2).map_err(|error| error.to_string())?;
@@ -50,9 +51,9 @@ fn check_operation<T: Number>(device: &Device, operation: &Operation<T>) -> Resu
     Ok(())
 }
 
-fn check_chains<T: Number>(
+fn check_chains<T: ChainNumber>(
     device: &Device,
-    operation: &Operation<T>,
+    operation: &ArithmeticOperation<T>,
     chains: &Chains<T>,
     rounds: i32,
     tail: i32,
@@ -81,9 +82,9 @@ fn check_chains<T: Number>(
 /// Operations with a small absolute error. Near a zero of the function it is many ulp.
 const SMALL_ABSOLUTE_ERRORS: [&str; 2] = ["fast sin", "fast log"];
 
-fn check_single_results<T: Number>(
+fn check_single_results<T: ChainNumber>(
     device: &Device,
-    operation: &Operation<T>,
+    operation: &ArithmeticOperation<T>,
     chains: &Chains<T>,
 ) -> Result<(), String> {
     let limit = operation.limit(device.properties().backend);

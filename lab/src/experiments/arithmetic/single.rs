@@ -7,7 +7,7 @@
 use orrery_device::{Math, MathFlags};
 
 use super::ulp::error_of_f32;
-use super::{CodeSize, ExecutionUnit, Operation};
+use super::{ArithmeticOperation, CodeSize, ExecutionUnit};
 
 /// Factor and term with which x b + c approaches 2 slowly. A chain with b = 0.5 would be at 2 after
 /// 24 steps, and a missing step would not show.
@@ -23,8 +23,8 @@ fn operation(
     formula: &'static str,
     code: &'static str,
     apply: fn(f32, f32, f32) -> f32,
-) -> Operation<f32> {
-    Operation {
+) -> ArithmeticOperation<f32> {
+    ArithmeticOperation {
         name,
         formula,
         code,
@@ -50,26 +50,26 @@ fn power_of_two(low: f64, high: f64, u: f64) -> f32 {
 }
 
 /// Returns sum, product, FMA, FMA of one register and minimum.
-pub fn basic() -> [Operation<f32>; 5] {
+pub fn basic() -> [ArithmeticOperation<f32>; 5] {
     [
-        Operation {
+        ArithmeticOperation {
             operands: [1e-3, 0.0],
             error: Some(|[x, b, _], found| error_of_f32(found, f64::from(x) + f64::from(b))),
             ..operation("f32 add", "x + b", "ADD", |x, b, _| x + b)
         },
-        Operation {
+        ArithmeticOperation {
             operands: [0.999_999_94, 0.0],
             error: Some(|[x, b, _], found| error_of_f32(found, f64::from(x) * f64::from(b))),
             ..operation("f32 multiply", "x b", "MULTIPLY", |x, b, _| x * b)
         },
-        Operation {
+        ArithmeticOperation {
             flops: Some(2.0),
             operands: SLOW_FMA,
             // With arguments from 1 to 2, the product and the sum are exact in f64.
             error: Some(|[x, b, c], found| error_of_f32(found, f64::from(x) * f64::from(b) + f64::from(c))),
             ..operation("f32 FMA", "x b + c", "MULTIPLY_ADD_F32", |x, b, c| x.mul_add(b, c))
         },
-        Operation {
+        ArithmeticOperation {
             flops: Some(2.0),
             error: Some(|[x, ..], found| {
                 error_of_f32(found, f64::from(x) * f64::from(1e-7f32) + f64::from(x))
@@ -78,7 +78,7 @@ pub fn basic() -> [Operation<f32>; 5] {
                 x.mul_add(1e-7, x)
             })
         },
-        Operation {
+        ArithmeticOperation {
             flops: None,
             unit: Some(ExecutionUnit::Integer),
             operands: [1.25, 0.0],
@@ -94,8 +94,8 @@ fn function(
     code: &'static str,
     limits: [f64; 2],
     apply: fn(f32, f32, f32) -> f32,
-) -> Operation<f32> {
-    Operation {
+) -> ArithmeticOperation<f32> {
+    ArithmeticOperation {
         flops: None,
         size: CodeSize::Large,
         unit: None,
@@ -105,29 +105,29 @@ fn function(
 }
 
 /// Returns division, roots and transcendental functions, as the library computes them.
-pub fn functions() -> [Operation<f32>; 8] {
+pub fn functions() -> [ArithmeticOperation<f32>; 8] {
     [
-        Operation {
+        ArithmeticOperation {
             size: CodeSize::Medium,
             arguments: |u| [power_of_two(-20.0, 20.0, u[0]), 0.0, 0.0],
             error: Some(|[x, ..], found| error_of_f32(found, 1.0 / f64::from(x))),
             ..function("f32 reciprocal", "1 / x", "RECIPROCAL", [0.0, 3.0], |x, _, _| 1.0 / x)
         },
-        Operation {
+        ArithmeticOperation {
             size: CodeSize::Medium,
             operands: [1.7, 0.0],
             arguments: |u| [power_of_two(-20.0, 20.0, u[0]), power_of_two(-20.0, 20.0, u[1]), 0.0],
             error: Some(|[x, b, _], found| error_of_f32(found, f64::from(b) / f64::from(x))),
             ..function("f32 divide", "b / x", "DIVIDE", [0.0, 3.0], |x, b, _| b / x)
         },
-        Operation {
+        ArithmeticOperation {
             size: CodeSize::Medium,
             start: |u| (100.0 + 900.0 * u) as f32,
             arguments: |u| [power_of_two(-20.0, 20.0, u[0]), 0.0, 0.0],
             error: Some(|[x, ..], found| error_of_f32(found, f64::from(x).sqrt())),
             ..function("f32 sqrt", "sqrt(x)", "SQUARE_ROOT", [0.0, 3.0], |x, _, _| x.sqrt())
         },
-        Operation {
+        ArithmeticOperation {
             size: CodeSize::Medium,
             unit: Some(ExecutionUnit::Special),
             start: |u| (100.0 + 900.0 * u) as f32,
@@ -137,13 +137,13 @@ pub fn functions() -> [Operation<f32>; 8] {
                 (1.0 / f64::from(x).sqrt()) as f32
             })
         },
-        Operation {
+        ArithmeticOperation {
             start: |u| (0.2 + 0.8 * u) as f32,
             arguments: |u| [(std::f64::consts::PI * (2.0 * u[0] - 1.0)) as f32, 0.0, 0.0],
             error: Some(|[x, ..], found| error_of_f32(found, f64::from(x).sin())),
             ..function("f32 sin", "sin(x)", "SINE", [2.0, 4.0], |x, _, _| f64::from(x).sin() as f32)
         },
-        Operation {
+        ArithmeticOperation {
             size: CodeSize::Medium,
             start: |u| u as f32,
             arguments: |u| [(20.0 * u[0] - 10.0) as f32, 0.0, 0.0],
@@ -152,7 +152,7 @@ pub fn functions() -> [Operation<f32>; 8] {
                 (-f64::from(x)).exp() as f32
             })
         },
-        Operation {
+        ArithmeticOperation {
             has_other_operations: true,
             operands: [2.0, 0.0],
             arguments: |u| [power_of_two(-20.0, 20.0, u[0]), 0.0, 0.0],
@@ -161,7 +161,7 @@ pub fn functions() -> [Operation<f32>; 8] {
                 f64::from(x + b).ln() as f32
             })
         },
-        Operation {
+        ArithmeticOperation {
             has_other_operations: true,
             operands: [0.7, 1.0],
             arguments: |u| [power_of_two(-3.0, 3.0, u[0]), (10.0 * u[1] - 5.0) as f32, 0.0],
@@ -180,18 +180,18 @@ fn fast(
     code: &'static str,
     size: CodeSize,
     limit: f64,
-    precise: Operation<f32>,
-) -> Operation<f32> {
+    precise: ArithmeticOperation<f32>,
+) -> ArithmeticOperation<f32> {
     let unit = Some(ExecutionUnit::Special);
-    Operation { name, code, size, unit, limits: [limit, NATIVE_LIMIT], ..precise }
+    ArithmeticOperation { name, code, size, unit, limits: [limit, NATIVE_LIMIT], ..precise }
 }
 
 /// Returns the fast forms of the functions: CUDA's `__sinf` and so on, OpenCL's `native_sin`.
-pub fn fast_functions() -> [Operation<f32>; 8] {
+pub fn fast_functions() -> [ArithmeticOperation<f32>; 8] {
     let [reciprocal, divide, sqrt, rsqrt, sin, exp, log, pow] = functions();
     let (small, medium) = (CodeSize::Small, CodeSize::Medium);
     [
-        Operation {
+        ArithmeticOperation {
             formula: "1 / x + b",
             has_other_operations: true,
             apply: |x, b, _| (1.0 / f64::from(x)) as f32 + b,
@@ -206,12 +206,12 @@ pub fn fast_functions() -> [Operation<f32>; 8] {
         // A logarithm and an exponential: two results of the special function unit. The exponent of
         // two is up to 15, so a relative error of 2^-22 of the logarithm is up to 42 ulp of the
         // result, and its rounding another 10.
-        Operation { unit: None, ..fast("fast pow", "FAST_POWER", medium, 64.0, pow) },
+        ArithmeticOperation { unit: None, ..fast("fast pow", "FAST_POWER", medium, 64.0, pow) },
     ]
 }
 
 /// Returns √(x² + b) / (x + c) without flags, with each flag, and with all of them.
-pub fn expressions() -> Vec<Operation<f32>> {
+pub fn expressions() -> Vec<ArithmeticOperation<f32>> {
     let none = MathFlags::default();
     let flags = |flags| Math::Flags(flags);
     let variants = [
@@ -225,11 +225,11 @@ pub fn expressions() -> Vec<Operation<f32>> {
     variants.map(|(name, math)| expression(name, math)).to_vec()
 }
 
-fn expression(name: &'static str, math: Math) -> Operation<f32> {
+fn expression(name: &'static str, math: Math) -> ArithmeticOperation<f32> {
     // Sum, product, root and division have errors of 0.5 ulp each, and the approximate ones of up
     // to 3 ulp. The root halves the errors below it.
     let limit = 8.0;
-    Operation {
+    ArithmeticOperation {
         math,
         flops: Some(5.0),
         size: CodeSize::Medium,

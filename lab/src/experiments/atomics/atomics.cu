@@ -10,23 +10,10 @@
 // Defined by the host (mod.rs):
 // BLOCK_SIZE  threads per block
 // WIDTH       bits of a number: 32 or 64
-// RETURNS     use of the value before the operation. 0: none, 1: summed per thread, 2: stored.
+// RETURNS     use of the value before the operation: RETURNS_UNUSED, RETURNS_SUMMED per thread, or
+//             RETURNS_STORED
 // HAS_F64     1 if the device has double precision, else 0
 // SLOTS       numbers per block of the atomics with a scope
-
-#define ADD 0
-#define SUB 1
-#define EXCHANGE 2
-#define MINIMUM 3
-#define MAXIMUM 4
-#define AND 5
-#define OR 6
-#define XOR 7
-#define CAS 8
-#define INC 9
-#define DEC 10
-// Addition of 1 by a load and a store: not atomic.
-#define RACING_ADD 11
 
 // Largest value of the counters that wrap.
 #define COUNTER_LIMIT 99u
@@ -84,9 +71,9 @@ FUNCTION uint index_of(uint i, uint mask, int is_random)
     return (is_random ? hash_of(i ^ 0x55555555u) : i) & mask;
 }
 
-#if RETURNS == 0
+#if RETURNS == RETURNS_UNUSED
 #define USE_OLD(i, operation) (void)(operation)
-#elif RETURNS == 1
+#elif RETURNS == RETURNS_SUMMED
 #define USE_OLD(i, operation) sum += (operation)
 #else
 #define USE_OLD(i, operation) old_values[i] = (operation)
@@ -100,7 +87,7 @@ FUNCTION uint index_of(uint i, uint mask, int is_random)
     }                                                                                              \
     break
 
-// data: mask + 1 numbers. old_values: one number per thread if RETURNS is 1, one per operation if
+// data: mask + 1 numbers. old_values: one number per thread if they are summed, one per operation if
 // it is 2, else at least one.
 KERNEL(BLOCK_SIZE)
 update_words(GLOBAL word_t* data, uint n, uint mask, int is_random, int operation, GLOBAL word_t* old_values)
@@ -129,7 +116,7 @@ update_words(GLOBAL word_t* data, uint n, uint mask, int is_random, int operatio
         break;
 #endif
     }
-    if (RETURNS == 1)
+    if (RETURNS == RETURNS_SUMMED)
         old_values[first] = sum;
 }
 
@@ -165,8 +152,6 @@ KERNEL(BLOCK_SIZE) add_reals(GLOBAL real_t* data, uint n, uint mask, int is_rand
 #endif
 
 #if WIDTH == 32
-#define BLOCK_SCOPE 0
-#define DEVICE_SCOPE 1
 
 // Adds to numbers that only the threads of one block use, with atomics of several scopes. data:
 // SLOTS numbers per block.

@@ -1,30 +1,44 @@
 //! Launchers of the atomic operations on global memory.
 
 use orrery_device::{
-    Arg, Buffer, Device, DeviceError, DeviceKind, Element, Kernel, KernelFile, Math, Module, Queue, Resources,
+    Arg, Buffer, Device, DeviceError, DeviceKind, Element, Kernel, KernelFile, Math, Module, Queue,
+    Resources, join_sources, kernel_source,
 };
 
-use super::{AtomicOperation, Pattern, Width, Workload};
+use super::{AtomicOperation, AtomicPattern, AtomicWidth, AtomicWorkload};
+use crate::kernel_enum::kernel_enum;
 
 // SAFETY: the kernels access number i & mask of `data`, which has mask + 1 numbers, and one old
 // value per thread or operation, whose count the launches check. `add_in_scope` accesses SLOTS
 // numbers per block. Loops of compare-and-swap end, because in each round one thread succeeds.
-const ATOMICS: KernelFile = unsafe { KernelFile::new("atomics.cu", include_str!("atomics.cu")) };
+const ATOMICS: KernelFile = unsafe {
+    KernelFile::new(
+        "atomics.cu",
+        join_sources!(
+            AtomicOperation::DEFINES,
+            Returns::DEFINES,
+            AtomicScope::DEFINES,
+            kernel_source!("atomics.cu")
+        ),
+    )
+};
 
 /// Threads per block.
 const BLOCK_SIZE: u32 = 256;
 /// Numbers per block of the additions with a scope.
 const SLOTS: usize = 32;
 
-/// Use of the values that operations return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Returns {
-    /// None. The hardware need not send them back.
-    Unused,
-    /// Summed per thread.
-    Summed,
-    /// Stored per operation.
-    Stored,
+kernel_enum! {
+    /// Use of the values that operations return.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Returns {
+        /// None. The hardware need not send them back.
+        Unused = 0 => "RETURNS_UNUSED",
+        /// Summed per thread.
+        Summed = 1 => "RETURNS_SUMMED",
+        /// Stored per operation.
+        Stored = 2 => "RETURNS_STORED",
+    }
 }
 
 /// Atomics that a device has.
@@ -43,7 +57,7 @@ pub struct AtomicSupport {
 impl AtomicSupport {
     /// Asks the compiler of a device.
     pub fn of_device(device: &Device) -> Result<Self, DeviceError> {
-        let module = build(device, Width::Bits32, Returns::Unused)?;
+        let module = build(device, AtomicWidth::Bits32, Returns::Unused)?;
         let support = device.zeros::<u32>(4)?;
         device.queue().launch(&module.kernel("report_support")?, 1, 1, &[(&support).into()])?;
         let support = support.to_vec()?;
@@ -56,11 +70,11 @@ impl AtomicSupport {
     }
 }
 
-fn build(device: &Device, width: Width, returns: Returns) -> Result<Module, DeviceError> {
+fn build(device: &Device, width: AtomicWidth, returns: Returns) -> Result<Module, DeviceError> {
     let definitions = [
         ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
         ("WIDTH", width.bits().to_string()),
-        ("RETURNS", (returns as i32).to_string()),
+        ("RETURNS", returns.kernel_name().to_owned()),
         ("HAS_F64", i32::from(device.properties().has_f64).to_string()),
         ("SLOTS", SLOTS.to_string()),
     ];
@@ -78,17 +92,17 @@ fn block_count(device: &Device, kernel: &Kernel, operations: u32) -> u32 {
 }
 
 /// Number type of a buffer: `u32` or `u64`.
-pub trait Word: Element {
-    /// Width of the type.
-    const WIDTH: Width;
+pub trait AtomicWord: Element {
+    /// AtomicWidth of the type.
+    const WIDTH: AtomicWidth;
     /// Returns the low bits of a number.
     fn from_bits(bits: u64) -> Self;
     /// Returns the number.
     fn to_bits(self) -> u64;
 }
 
-impl Word for u32 {
-    const WIDTH: Width = Width::Bits32;
+impl AtomicWord for u32 {
+    const WIDTH: AtomicWidth = AtomicWidth::Bits32;
     fn from_bits(bits: u64) -> Self {
         bits as Self
     }
@@ -97,8 +111,8 @@ impl Word for u32 {
     }
 }
 
-impl Word for u64 {
-    const WIDTH: Width = Width::Bits64;
+impl AtomicWord for u64 {
+    const WIDTH: AtomicWidth = AtomicWidth::Bits64;
     fn from_bits(bits: u64) -> Self {
         bits
     }
@@ -109,7 +123,7 @@ impl Word for u64 {
 
 /// Atomic operations on integers of type T.
 #[derive(Debug)]
-pub struct WordAtomics<T: Word> {
+pub struct WordAtomics<T: AtomicWord> {
     device: Device,
     kernel: Kernel,
     returns: Returns,
@@ -117,7 +131,7 @@ pub struct WordAtomics<T: Word> {
     old_values: Buffer<T>,
 }
 
-impl<T: Word> WordAtomics<T> {
+impl<T: AtomicWord> WordAtomics<T> {
     /// Compiles the kernel. Launches have at most `max_operations` operations on at most
     /// `max_numbers` numbers.
     pub fn new(
@@ -153,7 +167,7 @@ impl<T: Word> WordAtomics<T> {
         &self,
         queue: &Queue,
         operation: AtomicOperation,
-        work: &Workload,
+        work: &AtomicWorkload,
     ) -> Result<(), DeviceError> {
         check_numbers(&self.numbers, work)?;
         let blocks = block_count(&self.device, &self.kernel, work.operations);
@@ -191,7 +205,7 @@ impl<T: Word> WordAtomics<T> {
 }
 
 /// Checks that a buffer has enough numbers, and that their count is a power of two.
-fn check_numbers<T: Element>(buffer: &Buffer<T>, work: &Workload) -> Result<(), DeviceError> {
+fn check_numbers<T: Element>(buffer: &Buffer<T>, work: &AtomicWorkload) -> Result<(), DeviceError> {
     if work.numbers.is_power_of_two() && work.numbers <= buffer.len() {
         return Ok(());
     }
@@ -199,8 +213,8 @@ fn check_numbers<T: Element>(buffer: &Buffer<T>, work: &Workload) -> Result<(), 
 }
 
 /// Returns the arguments of a workload: numbers, operations, mask, whether the order is random.
-fn workload_args<'a, T: Element>(numbers: &'a Buffer<T>, work: &Workload) -> [Arg<'a>; 4] {
-    let is_random = i32::from(work.pattern == Pattern::Random);
+fn workload_args<'a, T: Element>(numbers: &'a Buffer<T>, work: &AtomicWorkload) -> [Arg<'a>; 4] {
+    let is_random = i32::from(work.pattern == AtomicPattern::Random);
     [numbers.into(), work.operations.into(), (work.numbers as u32 - 1).into(), is_random.into()]
 }
 
@@ -225,13 +239,18 @@ impl<T: Element> RealAtomics<T> {
     /// Compiles the kernel for at most `max_numbers` numbers. f64 needs a device with f64 and
     /// 64-bit atomics.
     pub fn new(device: &Device, max_numbers: usize) -> Result<Self, DeviceError> {
-        let width = if size_of::<T>() == 4 { Width::Bits32 } else { Width::Bits64 };
+        let width = if size_of::<T>() == 4 { AtomicWidth::Bits32 } else { AtomicWidth::Bits64 };
         let kernel = build(device, width, Returns::Unused)?.kernel("add_reals")?;
         Ok(Self { device: device.clone(), kernel, numbers: device.zeros(max_numbers)? })
     }
 
     /// Queues all additions. Does not wait.
-    pub fn launch(&self, queue: &Queue, method: RealAddition, work: &Workload) -> Result<(), DeviceError> {
+    pub fn launch(
+        &self,
+        queue: &Queue,
+        method: RealAddition,
+        work: &AtomicWorkload,
+    ) -> Result<(), DeviceError> {
         check_numbers(&self.numbers, work)?;
         let [numbers, operations, mask, is_random] = workload_args(&self.numbers, work);
         let by_cas = i32::from(method == RealAddition::CompareAndSwap);
@@ -245,15 +264,17 @@ impl<T: Element> RealAtomics<T> {
     }
 }
 
-/// Threads for which an operation is atomic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AtomicScope {
-    /// Threads of the block.
-    Block,
-    /// Threads of the device.
-    Device,
-    /// All devices and the host.
-    System,
+kernel_enum! {
+    /// Threads for which an operation is atomic.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum AtomicScope {
+        /// Threads of the block.
+        Block = 0 => "BLOCK_SCOPE",
+        /// Threads of the device.
+        Device = 1 => "DEVICE_SCOPE",
+        /// All devices and the host.
+        System = 2 => "SYSTEM_SCOPE",
+    }
 }
 
 impl AtomicScope {
@@ -281,7 +302,7 @@ pub struct ScopedAdditions {
 impl ScopedAdditions {
     /// Compiles the kernel for at most `max_operations` operations.
     pub fn new(device: &Device, max_operations: u32) -> Result<Self, DeviceError> {
-        let kernel = build(device, Width::Bits32, Returns::Unused)?.kernel("add_in_scope")?;
+        let kernel = build(device, AtomicWidth::Bits32, Returns::Unused)?.kernel("add_in_scope")?;
         let blocks = block_count(device, &kernel, max_operations);
         Ok(Self { kernel, blocks, numbers: device.zeros(SLOTS * blocks as usize)? })
     }
@@ -303,7 +324,7 @@ impl ScopedAdditions {
         for i in 0..operations {
             let (thread, block) = (i % BLOCK_SIZE, i / BLOCK_SIZE % self.blocks);
             let number = &mut numbers[block as usize * SLOTS + thread as usize % SLOTS];
-            *number = number.wrapping_add(Width::Bits32.random(i) as u32);
+            *number = number.wrapping_add(AtomicWidth::Bits32.random(i) as u32);
         }
         numbers
     }

@@ -19,33 +19,37 @@ pub mod selftest;
 pub mod shared;
 pub mod votes;
 
-/// Atomic operation. The functions of old and value are those of CUDA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AtomicOperation {
-    /// old + value
-    Add,
-    /// old - value
-    Sub,
-    /// value
-    Exchange,
-    /// Smaller one of old and value.
-    Min,
-    /// Larger one of old and value.
-    Max,
-    /// Bits of both.
-    And,
-    /// Bits of any.
-    Or,
-    /// Bits of exactly one.
-    Xor,
-    /// Value if old is 0, else old.
-    CompareAndSwap,
-    /// 0 if old >= value, else old + 1.
-    Inc,
-    /// Value if old is 0 or old > value, else old - 1.
-    Dec,
-    /// old + value with value 1, by a load and a store. Not atomic: updates get lost.
-    RacingAdd,
+use crate::kernel_enum::kernel_enum;
+
+kernel_enum! {
+    /// Atomic operation. The functions of old and value are those of CUDA.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum AtomicOperation {
+        /// old + value
+        Add = 0 => "ADD",
+        /// old - value
+        Sub = 1 => "SUB",
+        /// value
+        Exchange = 2 => "EXCHANGE",
+        /// Smaller one of old and value.
+        Min = 3 => "MINIMUM",
+        /// Larger one of old and value.
+        Max = 4 => "MAXIMUM",
+        /// Bits of both.
+        And = 5 => "AND",
+        /// Bits of any.
+        Or = 6 => "OR",
+        /// Bits of exactly one.
+        Xor = 7 => "XOR",
+        /// Value if old is 0, else old.
+        CompareAndSwap = 8 => "CAS",
+        /// 0 if old >= value, else old + 1.
+        Inc = 9 => "INC",
+        /// Value if old is 0 or old > value, else old - 1.
+        Dec = 10 => "DEC",
+        /// old + value with value 1, by a load and a store. Not atomic: updates get lost.
+        RacingAdd = 11 => "RACING_ADD",
+    }
 }
 
 impl AtomicOperation {
@@ -85,8 +89,8 @@ impl AtomicOperation {
 
     /// Returns whether there is such an operation for a width. CUDA increments and decrements only
     /// 32 bits.
-    pub fn has_width(self, width: Width) -> bool {
-        width == Width::Bits32 || !matches!(self, Self::Inc | Self::Dec | Self::RacingAdd)
+    pub fn has_width(self, width: AtomicWidth) -> bool {
+        width == AtomicWidth::Bits32 || !matches!(self, Self::Inc | Self::Dec | Self::RacingAdd)
     }
 
     /// Returns whether the final values do not depend on the order of the operations.
@@ -95,12 +99,12 @@ impl AtomicOperation {
     }
 
     /// Returns the value of all numbers before the operations.
-    pub fn initial_value(self, width: Width) -> u64 {
+    pub fn initial_value(self, width: AtomicWidth) -> u64 {
         if matches!(self, Self::Min | Self::And) { width.mask() } else { 0 }
     }
 
     /// Returns the value of operation i.
-    fn value(self, width: Width, i: u32) -> u64 {
+    fn value(self, width: AtomicWidth, i: u32) -> u64 {
         match self {
             Self::Exchange | Self::CompareAndSwap => u64::from(i) + 1,
             Self::And => width.mask() & !width.bit(i),
@@ -112,7 +116,7 @@ impl AtomicOperation {
     }
 
     /// Reference implementation: returns the new number.
-    pub fn apply(self, width: Width, old: u64, value: u64) -> u64 {
+    pub fn apply(self, width: AtomicWidth, old: u64, value: u64) -> u64 {
         let new = match self {
             Self::Add | Self::RacingAdd => old.wrapping_add(value),
             Self::Sub => old.wrapping_sub(value),
@@ -153,14 +157,14 @@ const COUNTER_LIMIT: u64 = 99;
 
 /// Bits of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Width {
+pub enum AtomicWidth {
     /// 32 bits: uint or float.
     Bits32,
     /// 64 bits: ulong or double.
     Bits64,
 }
 
-impl Width {
+impl AtomicWidth {
     /// Both widths.
     pub const ALL: [Self; 2] = [Self::Bits32, Self::Bits64];
 
@@ -202,7 +206,7 @@ fn real_value(i: u32) -> f64 {
 
 /// Numbers that the operations work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pattern {
+pub enum AtomicPattern {
     /// Operation i works on number i modulo their count: neighbouring lanes on neighbouring
     /// numbers.
     InOrder,
@@ -212,28 +216,28 @@ pub enum Pattern {
 
 /// A number of operations on a number of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workload {
+pub struct AtomicWorkload {
     /// Operations.
     pub operations: u32,
     /// Numbers: a power of two.
     pub numbers: usize,
     /// Order of the numbers.
-    pub pattern: Pattern,
+    pub pattern: AtomicPattern,
 }
 
-impl Workload {
+impl AtomicWorkload {
     /// Returns the index of the number that operation i works on.
     pub fn index(&self, i: u32) -> usize {
         let index = match self.pattern {
-            Pattern::InOrder => i,
-            Pattern::Random => hash(i ^ 0x5555_5555),
+            AtomicPattern::InOrder => i,
+            AtomicPattern::Random => hash(i ^ 0x5555_5555),
         };
         index as usize & (self.numbers - 1)
     }
 }
 
 /// Reference implementation: returns the numbers after all operations, done one after the other.
-pub fn final_values(operation: AtomicOperation, width: Width, work: &Workload) -> Vec<u64> {
+pub fn final_values(operation: AtomicOperation, width: AtomicWidth, work: &AtomicWorkload) -> Vec<u64> {
     let mut numbers = vec![operation.initial_value(width); work.numbers];
     for i in 0..work.operations {
         let number = &mut numbers[work.index(i)];
@@ -244,7 +248,7 @@ pub fn final_values(operation: AtomicOperation, width: Width, work: &Workload) -
 
 /// Reference implementation: returns the sums of all additions of floats, which are exact in f32
 /// below 2^24.
-pub fn real_sums(work: &Workload) -> Vec<f64> {
+pub fn real_sums(work: &AtomicWorkload) -> Vec<f64> {
     let mut sums = vec![0.0; work.numbers];
     for i in 0..work.operations {
         sums[work.index(i)] += real_value(i);
@@ -255,7 +259,7 @@ pub fn real_sums(work: &Workload) -> Vec<f64> {
 /// Checks exchanges: of each number, the values that operations returned and the final one are the
 /// initial 0 and the values of all operations, each once. `old_values` has one value per operation,
 /// `numbers` are the final values.
-pub fn check_exchanges(work: &Workload, old_values: &[u64], numbers: &[u64]) -> Result<(), String> {
+pub fn check_exchanges(work: &AtomicWorkload, old_values: &[u64], numbers: &[u64]) -> Result<(), String> {
     let mut expected: Vec<Vec<u64>> = vec![vec![0]; work.numbers];
     let mut found: Vec<Vec<u64>> = numbers.iter().map(|number| vec![*number]).collect();
     for i in 0..work.operations {
@@ -274,7 +278,7 @@ pub fn check_exchanges(work: &Workload, old_values: &[u64], numbers: &[u64]) -> 
 
 /// Checks operations that swap 0 for i + 1: of each number, exactly one operation i got 0, the
 /// final value is i + 1, and all other operations got that value.
-pub fn check_swaps(work: &Workload, old_values: &[u64], numbers: &[u64]) -> Result<(), String> {
+pub fn check_swaps(work: &AtomicWorkload, old_values: &[u64], numbers: &[u64]) -> Result<(), String> {
     let mut winners = vec![0u64; work.numbers];
     for i in (0..work.operations).filter(|i| old_values[*i as usize] == 0) {
         let winner = &mut winners[work.index(i)];
@@ -300,12 +304,12 @@ mod tests {
     use super::*;
 
     /// Runs the operations in order, as the kernels would in one thread.
-    fn run_in_order(operation: AtomicOperation, work: &Workload) -> (Vec<u64>, Vec<u64>) {
+    fn run_in_order(operation: AtomicOperation, work: &AtomicWorkload) -> (Vec<u64>, Vec<u64>) {
         let mut numbers = vec![0; work.numbers];
         let old_values = (0..work.operations).map(|i| {
             let number = &mut numbers[work.index(i)];
             let old = *number;
-            *number = operation.apply(Width::Bits32, old, operation.value(Width::Bits32, i));
+            *number = operation.apply(AtomicWidth::Bits32, old, operation.value(AtomicWidth::Bits32, i));
             old
         });
         let old_values = old_values.collect();
@@ -315,30 +319,30 @@ mod tests {
     /// The course's slide has `old >= v ? 0 : old - 1` for dec. CUDA wraps from 0 to v.
     #[test]
     fn counters_wrap_as_in_cuda() {
-        let step = |operation: AtomicOperation, old, value| operation.apply(Width::Bits32, old, value);
+        let step = |operation: AtomicOperation, old, value| operation.apply(AtomicWidth::Bits32, old, value);
         let inc = |old| step(AtomicOperation::Inc, old, 9);
         let dec = |old| step(AtomicOperation::Dec, old, 9);
         assert_eq!([0, 8, 9, 10].map(inc), [1, 9, 0, 0]);
         assert_eq!([0, 1, 9, 10].map(dec), [9, 0, 8, 9]);
-        let work = Workload { operations: 250, numbers: 1, pattern: Pattern::InOrder };
-        assert_eq!(final_values(AtomicOperation::Inc, Width::Bits32, &work), [50]);
-        assert_eq!(final_values(AtomicOperation::Dec, Width::Bits32, &work), [50]);
+        let work = AtomicWorkload { operations: 250, numbers: 1, pattern: AtomicPattern::InOrder };
+        assert_eq!(final_values(AtomicOperation::Inc, AtomicWidth::Bits32, &work), [50]);
+        assert_eq!(final_values(AtomicOperation::Dec, AtomicWidth::Bits32, &work), [50]);
     }
 
     #[test]
     fn results_are_those_of_the_width() {
         let apply = |operation: AtomicOperation, width, old, value| operation.apply(width, old, value);
-        assert_eq!(apply(AtomicOperation::Sub, Width::Bits32, 0, 1), 0xffff_ffff);
-        assert_eq!(apply(AtomicOperation::Sub, Width::Bits64, 0, 1), u64::MAX);
-        assert_eq!(apply(AtomicOperation::Add, Width::Bits32, 0xffff_ffff, 2), 1);
-        assert!((0..1000).all(|i| Width::Bits32.random(i) <= 0xffff_ffff));
-        assert!((0..1000).any(|i| Width::Bits64.bit(i) > 1 << 32));
+        assert_eq!(apply(AtomicOperation::Sub, AtomicWidth::Bits32, 0, 1), 0xffff_ffff);
+        assert_eq!(apply(AtomicOperation::Sub, AtomicWidth::Bits64, 0, 1), u64::MAX);
+        assert_eq!(apply(AtomicOperation::Add, AtomicWidth::Bits32, 0xffff_ffff, 2), 1);
+        assert!((0..1000).all(|i| AtomicWidth::Bits32.random(i) <= 0xffff_ffff));
+        assert!((0..1000).any(|i| AtomicWidth::Bits64.bit(i) > 1 << 32));
     }
 
     #[test]
     fn patterns_use_all_numbers() {
-        for pattern in [Pattern::InOrder, Pattern::Random] {
-            let work = Workload { operations: 2000, numbers: 64, pattern };
+        for pattern in [AtomicPattern::InOrder, AtomicPattern::Random] {
+            let work = AtomicWorkload { operations: 2000, numbers: 64, pattern };
             let mut counts = [0; 64];
             (0..work.operations).for_each(|i| counts[work.index(i)] += 1);
             assert!(counts.iter().all(|count| *count > 0), "{pattern:?}: {counts:?}");
@@ -348,7 +352,7 @@ mod tests {
     #[test]
     fn invariants_hold_in_order_and_find_lost_and_doubled_values() {
         for numbers in [1, 8] {
-            let work = Workload { operations: 100, numbers, pattern: Pattern::Random };
+            let work = AtomicWorkload { operations: 100, numbers, pattern: AtomicPattern::Random };
             let (mut old, last) = run_in_order(AtomicOperation::Exchange, &work);
             assert_eq!(check_exchanges(&work, &old, &last), Ok(()));
             old[50] = old[51];
@@ -365,7 +369,7 @@ mod tests {
 
     #[test]
     fn real_sums_are_whole_numbers() {
-        let work = Workload { operations: 1000, numbers: 4, pattern: Pattern::InOrder };
+        let work = AtomicWorkload { operations: 1000, numbers: 4, pattern: AtomicPattern::InOrder };
         let sums = real_sums(&work);
         assert_eq!(sums.iter().sum::<f64>(), (0..1000).map(real_value).sum::<f64>());
         assert!(sums.iter().all(|sum| sum.fract() == 0.0 && *sum > 250.0));

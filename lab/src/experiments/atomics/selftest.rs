@@ -5,11 +5,13 @@ use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, DeviceKind, Element};
 
 use super::device::{
-    AtomicScope, AtomicSupport, RealAddition, RealAtomics, Returns, ScopedAdditions, Word, WordAtomics,
+    AtomicScope, AtomicSupport, AtomicWord, RealAddition, RealAtomics, Returns, ScopedAdditions, WordAtomics,
 };
 use super::shared::{SharedAddition, SharedAdditions, SharedPattern};
 use super::votes::{Vote, Votes};
-use super::{AtomicOperation, Pattern, Workload, check_exchanges, check_swaps, final_values, real_sums};
+use super::{
+    AtomicOperation, AtomicPattern, AtomicWorkload, check_exchanges, check_swaps, final_values, real_sums,
+};
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -34,17 +36,17 @@ fn support(device: &Device) -> Result<AtomicSupport, String> {
 }
 
 /// Returns workloads from one operation to several per thread, on one to many numbers.
-fn workloads() -> Vec<Workload> {
+fn workloads() -> Vec<AtomicWorkload> {
     let sizes = [(1, 1), (255, 1), (5000, 1), (257, 64), (40_000, 4), (40_000, 1 << 12)];
-    let with = |pattern| sizes.map(|(operations, numbers)| Workload { operations, numbers, pattern });
-    [with(Pattern::InOrder), with(Pattern::Random)].concat()
+    let with = |pattern| sizes.map(|(operations, numbers)| AtomicWorkload { operations, numbers, pattern });
+    [with(AtomicPattern::InOrder), with(AtomicPattern::Random)].concat()
 }
 
 /// Largest numbers of numbers and operations of [`workloads`].
 const MAX_NUMBERS: usize = 1 << 12;
 const MAX_OPERATIONS: u32 = 40_000;
 
-fn every_operation<T: Word>(device: &Device) -> Result<(), String> {
+fn every_operation<T: AtomicWord>(device: &Device) -> Result<(), String> {
     // Without old values, a GPU uses other instructions. OpenCL on a CPU compiles slowly and does
     // not.
     let uses = match device.properties().kind {
@@ -65,12 +67,12 @@ fn every_operation<T: Word>(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn check_operation<T: Word>(
+fn check_operation<T: AtomicWord>(
     device: &Device,
     atomics: &WordAtomics<T>,
     returns: Returns,
     operation: AtomicOperation,
-    work: &Workload,
+    work: &AtomicWorkload,
 ) -> Result<(), String> {
     let run = || -> Result<(Vec<u64>, Vec<u64>), DeviceError> {
         atomics.reset(device.queue(), operation)?;

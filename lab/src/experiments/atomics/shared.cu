@@ -8,12 +8,6 @@
 //
 // Defined by the host (shared.rs): BLOCK_SIZE, SLOTS.
 
-#define U32 0
-#define F32 1
-#define U64 2
-// By a load and a store: not atomic.
-#define RACING_U32 3
-
 // Cycles of the SM's clock. 0 where the compiler gives no access to it.
 #if defined(ON_CUDA)
 #define CYCLES() ((ulong)clock64())

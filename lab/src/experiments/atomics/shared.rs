@@ -4,28 +4,36 @@
 //! follow one another: with k lanes per number, an addition of a warp takes k times as long, unless
 //! the hardware adds their values before. So do lanes with different numbers of the same bank.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, Resources};
+use orrery_device::{
+    Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, Resources, join_sources, kernel_source,
+};
+
+use crate::kernel_enum::kernel_enum;
 
 // SAFETY: the kernel reads one slot per lane, which `SharedAdditions::new` keeps below SLOTS, and
 // writes SLOTS totals and one number of cycles per block, which it allocates.
-const SHARED: KernelFile = unsafe { KernelFile::new("shared.cu", include_str!("shared.cu")) };
+const SHARED: KernelFile = unsafe {
+    KernelFile::new("shared.cu", join_sources!(SharedAddition::DEFINES, kernel_source!("shared.cu")))
+};
 
 /// Lanes of a warp.
 const LANES: usize = 32;
 /// Numbers of a block.
 const SLOTS: usize = 1024;
 
-/// Type and method of an addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SharedAddition {
-    /// Of uint.
-    U32,
-    /// Of float. By compare-and-swap on OpenCL.
-    F32,
-    /// Of ulong.
-    U64,
-    /// Of uint, by a load and a store. Not atomic: updates get lost.
-    RacingU32,
+kernel_enum! {
+    /// Type and method of an addition.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum SharedAddition {
+        /// Of uint.
+        U32 = 0 => "U32",
+        /// Of float. By compare-and-swap on OpenCL.
+        F32 = 1 => "F32",
+        /// Of ulong.
+        U64 = 2 => "U64",
+        /// Of uint, by a load and a store. Not atomic: updates get lost.
+        RacingU32 = 3 => "RACING_U32",
+    }
 }
 
 /// Numbers that the lanes of a warp add to.

@@ -7,12 +7,6 @@
 //
 // Defined by the host (votes.rs): BLOCK_SIZE.
 
-#define VOTE_ANY 0
-#define VOTE_ALL 1
-#define VOTE_BALLOT 2
-#define VOTE_MATCH_ANY 3
-#define VOTE_MATCH_ALL 4
-
 // Returns the random number of a thread in a round.
 FUNCTION uint number_of(uint thread, uint round)
 {

@@ -3,29 +3,36 @@
 //! Cost: one instruction for all lanes. A device without warps exchanges numbers through shared
 //! memory.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{
+    Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, join_sources, kernel_source,
+};
+
+use crate::kernel_enum::kernel_enum;
 
 // SAFETY: the kernel writes one sum per thread, and `Votes` allocates as many.
-const VOTES: KernelFile = unsafe { KernelFile::new("votes.cu", include_str!("votes.cu")) };
+const VOTES: KernelFile =
+    unsafe { KernelFile::new("votes.cu", join_sources!(Vote::DEFINES, kernel_source!("votes.cu"))) };
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
 /// Threads per block.
 const BLOCK_SIZE: u32 = 128;
 
-/// Vote or match of a warp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Vote {
-    /// Whether a condition is true in any lane.
-    Any,
-    /// Whether it is true in all lanes.
-    All,
-    /// Mask of the lanes in which it is true.
-    Ballot,
-    /// Mask of the lanes with the same number as this one.
-    MatchAny,
-    /// Mask of all lanes if their numbers are equal, else 0.
-    MatchAll,
+kernel_enum! {
+    /// Vote or match of a warp.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Vote {
+        /// Whether a condition is true in any lane.
+        Any = 0 => "VOTE_ANY",
+        /// Whether it is true in all lanes.
+        All = 1 => "VOTE_ALL",
+        /// Mask of the lanes in which it is true.
+        Ballot = 2 => "VOTE_BALLOT",
+        /// Mask of the lanes with the same number as this one.
+        MatchAny = 3 => "VOTE_MATCH_ANY",
+        /// Mask of all lanes if their numbers are equal, else 0.
+        MatchAll = 4 => "VOTE_MATCH_ALL",
+    }
 }
 
 impl Vote {

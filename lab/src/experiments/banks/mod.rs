@@ -75,7 +75,7 @@ impl BankPattern {
 
 /// One rung of the ladder.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rung {
+pub struct BankRung {
     /// Name of the pattern.
     pub name: &'static str,
     /// Pattern.
@@ -83,8 +83,8 @@ pub struct Rung {
 }
 
 /// Returns the rungs in the order of the table. The first one has no conflicts.
-pub fn rungs() -> Vec<Rung> {
-    let rung = |name, pattern| Rung { name, pattern };
+pub fn rungs() -> Vec<BankRung> {
+    let rung = |name, pattern| BankRung { name, pattern };
     vec![
         rung("stride 1", BankPattern::Stride(1)),
         rung("stride 2", BankPattern::Stride(2)),

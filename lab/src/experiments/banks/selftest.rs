@@ -3,31 +3,28 @@
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError};
 
-use super::{BankPattern, BankReads, LANES, read_reference, rungs};
+use super::{BankPattern, BankReads, BankRung, LANES, read_reference};
+use crate::ladder::check_rungs;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("lab: banks {name}"), run };
-    vec![check("read every pattern", every_pattern), check("count cycles", cycle_counts)]
+    vec![check("read every pattern", check_rungs::<BankRung>), check("count cycles", cycle_counts)]
 }
 
-fn every_pattern(device: &Device) -> Result<(), String> {
-    for rung in rungs() {
-        for rounds in [0, 1, 2, 5] {
-            let run = || -> Result<Vec<u32>, DeviceError> {
-                let reads = BankReads::new(device, rung.pattern)?;
-                reads.launch(device.queue(), rounds)?;
-                reads.sums()
-            };
-            let found = run().map_err(|error| error.to_string())?;
-            let expected = read_reference(&rung.pattern.words(), rounds as usize);
-            if let Some(thread) = (0..found.len()).find(|thread| found[*thread] != expected[thread % LANES]) {
-                let (found, expected) = (found[thread], expected[thread % LANES]);
-                return Err(format!(
-                    "{}, {rounds} rounds, thread {thread}: got {found}, expected {expected}",
-                    rung.name
-                ));
-            }
+/// Compares the sums of a pattern with the reference.
+pub fn check_pattern(device: &Device, pattern: BankPattern) -> Result<(), String> {
+    for rounds in [0, 1, 2, 5] {
+        let run = || -> Result<Vec<u32>, DeviceError> {
+            let reads = BankReads::new(device, pattern)?;
+            reads.launch(device.queue(), rounds)?;
+            reads.sums()
+        };
+        let found = run().map_err(|error| error.to_string())?;
+        let expected = read_reference(&pattern.words(), rounds as usize);
+        if let Some(thread) = (0..found.len()).find(|thread| found[*thread] != expected[thread % LANES]) {
+            let (found, expected) = (found[thread], expected[thread % LANES]);
+            return Err(format!("{rounds} rounds, thread {thread}: got {found}, expected {expected}"));
         }
     }
     Ok(())

@@ -53,7 +53,7 @@ pub enum TileGrid {
 
 /// One rung of the ladder.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rung {
+pub struct CopyRung {
     /// Name: the change from the previous rung.
     pub name: &'static str,
     /// Method.
@@ -63,8 +63,8 @@ pub struct Rung {
 }
 
 /// Returns the rungs in the order of the table.
-pub fn rungs() -> Vec<Rung> {
-    let rung = |name, method, note| Rung { name, method, note };
+pub fn rungs() -> Vec<CopyRung> {
+    let rung = |name, method, note| CopyRung { name, method, note };
     let tiles = |loads, grid, is_streaming| CopyMethod::Tiles { loads, grid, is_streaming };
     vec![
         rung("4 bytes per thread", CopyMethod::Vectors { width: 1 }, "to[i] = from[i], one float per thread"),

@@ -6,13 +6,14 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 
 use super::patterns::{PatternCopy, TextureCopy, shifted_reference, strided_reference};
-use super::{BLOCK_SIZES, CopyMethod, RungCopy, copy_reference, rungs};
+use super::{BLOCK_SIZES, CopyMethod, CopyRung, RungCopy, copy_reference};
+use crate::ladder::check_rungs;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("lab: copy {name}"), run };
     vec![
-        check("by every rung", every_rung),
+        check("by every rung", check_rungs::<CopyRung>),
         check("with offsets", offsets),
         check("with strides", strides),
         check("with offsets through a texture", texture_offsets),
@@ -52,14 +53,12 @@ fn lengths_for(copy: &RungCopy, block_size: usize) -> Vec<usize> {
     lengths
 }
 
-fn every_rung(device: &Device) -> Result<(), String> {
+/// Compares the copies of a method with the reference.
+pub fn check_method(device: &Device, method: CopyMethod) -> Result<(), String> {
     // OpenCL on a CPU compiles slowly. There, one block size represents all.
     let block_sizes = if device.properties().kind == DeviceKind::Gpu { &BLOCK_SIZES[..] } else { &[128] };
-    for rung in rungs() {
-        for &block_size in block_sizes.iter().filter(|size| **size <= device.properties().max_block_size) {
-            compare_rung(device, rung.method, block_size)
-                .map_err(|error| format!("{}, {block_size} threads: {error}", rung.name))?;
-        }
+    for &block_size in block_sizes.iter().filter(|size| **size <= device.properties().max_block_size) {
+        compare_rung(device, method, block_size).map_err(|error| format!("{block_size} threads: {error}"))?;
     }
     Ok(())
 }

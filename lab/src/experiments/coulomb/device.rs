@@ -94,7 +94,7 @@ impl CoulombMethod {
 
 /// One rung of the ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rung {
+pub struct CoulombRung {
     /// Name: the change from the previous rung.
     pub name: &'static str,
     /// Kernel.
@@ -104,8 +104,8 @@ pub struct Rung {
 }
 
 /// Returns the rungs, slowest first.
-pub fn rungs() -> Vec<Rung> {
-    let rung = |name, method, note| Rung { name, method, note };
+pub fn rungs() -> Vec<CoulombRung> {
+    let rung = |name, method, note| CoulombRung { name, method, note };
     let flushed = TiledStrategy { flushes_denormals: true, ..TiledStrategy::SEVERAL_POINTS };
     vec![
         rung("scatter with atomics", CoulombMethod::Scatter, "one thread per charge"),

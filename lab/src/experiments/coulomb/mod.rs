@@ -29,7 +29,7 @@ mod roof;
 pub mod selftest;
 
 pub use cpu::{gather_on_cpu, potential_on_all_cores, scatter_on_cpu};
-pub use device::{CHUNK, CoulombMap, CoulombMethod, DeviceCharges, Rung, TiledStrategy, rungs};
+pub use device::{CHUNK, CoulombMap, CoulombMethod, CoulombRung, DeviceCharges, TiledStrategy, rungs};
 pub use roof::rsqrt_rate;
 
 use orrery_device::testing::random_bits;

@@ -5,9 +5,11 @@ use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError};
 
 use super::{
-    CHUNK, Charge, CoulombMap, CoulombMethod, DeviceCharges, PointGrid, TiledStrategy, error_bound,
-    gather_on_cpu, largest_error, potential_on_all_cores, random_charges, rsqrt_rate, rungs, scatter_on_cpu,
+    CHUNK, Charge, CoulombMap, CoulombMethod, CoulombRung, DeviceCharges, PointGrid, TiledStrategy,
+    error_bound, gather_on_cpu, largest_error, potential_on_all_cores, random_charges, rsqrt_rate,
+    scatter_on_cpu,
 };
+use crate::ladder::check_rungs;
 
 /// Grids and numbers of charges: a single point, rows that are no multiple of the points per thread
 /// or of a block, planes, and numbers around a tile.
@@ -79,19 +81,24 @@ fn compute(
     run().map_err(message_of)
 }
 
-fn every_rung(device: &Device) -> Result<(), String> {
-    let maps: Vec<_> = rungs()
-        .into_iter()
-        .map(|rung| Ok((rung, CoulombMap::new(device, rung.method)?)))
-        .collect::<Result<_, DeviceError>>()
-        .map_err(message_of)?;
+/// Compares the maps of a method with the reference.
+pub fn check_method(device: &Device, method: CoulombMethod) -> Result<(), String> {
+    let map = CoulombMap::new(device, method).map_err(message_of)?;
     for (counts, n) in CASES {
         let grid = grid_of(counts);
         let charges = random_charges(&grid, n);
-        for (rung, map) in &maps {
-            let found = compute(device, map, &charges, &grid)?;
-            compare(rung.name, &charges, &grid, rung.method.additions(n), &found)?;
-        }
+        let found = compute(device, &map, &charges, &grid)?;
+        compare("map", &charges, &grid, method.additions(n), &found)?;
+    }
+    Ok(())
+}
+
+/// Compares the rungs of the device and of the CPU with the reference.
+fn every_rung(device: &Device) -> Result<(), String> {
+    check_rungs::<CoulombRung>(device)?;
+    for (counts, n) in CASES {
+        let grid = grid_of(counts);
+        let charges = random_charges(&grid, n);
         for (name, found) in [
             ("CPU, scatter", scatter_on_cpu(&charges, &grid)),
             ("CPU, gather", gather_on_cpu(&charges, &grid)),

@@ -21,7 +21,7 @@ pub mod selftest;
 use orrery_device::{Backend, Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, Resources};
 use rayon::prelude::*;
 
-pub use patterns::{DivergencePattern, Rung, ThreadWork, rungs};
+pub use patterns::{DivergencePattern, DivergenceRung, ThreadWork, rungs};
 
 // SAFETY: the kernel accesses element i < n of all buffers, and elements 2 i and 2 i + 1 of
 // `counts` if it counts lanes. `DivergentWork` allocates n and 2 n elements and passes n. A path of

@@ -89,7 +89,7 @@ impl DivergencePattern {
 
 /// One rung of the ladder.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rung {
+pub struct DivergenceRung {
     /// Name: the condition of the branch, or the lengths of the loops.
     pub name: &'static str,
     /// Pattern.
@@ -99,8 +99,8 @@ pub struct Rung {
 }
 
 /// Returns the rungs in the order of the table. The first one does not diverge.
-pub fn rungs() -> Vec<Rung> {
-    let rung = |name, pattern, note| Rung { name, pattern, note };
+pub fn rungs() -> Vec<DivergenceRung> {
+    let rung = |name, pattern, note| DivergenceRung { name, pattern, note };
     vec![
         rung("one path", DivergencePattern::Uniform, ""),
         rung("tid % 2", DivergencePattern::Parity, "every warp diverges"),

@@ -19,8 +19,8 @@
 // as threads. Nothing waits without a limit, because blocks need not run at the same time.
 //
 // Defined by the host (mod.rs):
-// ACCESS           0: plain, 1: volatile, 2: relaxed atomic
-// FENCE            0: none, 1: block, 2: device, 3: system
+// ACCESS           kind of the accesses: ACCESS_PLAIN, ACCESS_VOLATILE or ACCESS_ATOMIC, which is relaxed
+// FENCE            FENCE_NONE, FENCE_BLOCK, FENCE_DEVICE or FENCE_SYSTEM
 // BLOCK_SIZE       threads per block, a multiple of 64
 // MAX_WAITS        largest number of times that a block looks whether the others have arrived
 // MAX_TRIAL_WAITS  the same before each trial, for blocks whose threads run one after the other, as
@@ -28,10 +28,6 @@
 // MAX_DELAY        largest random delay, in iterations of a loop: a power of two minus one
 // STRESS_ACCESSES  accesses of each thread of a block that only loads the memory system
 // STRESS_WORDS     number of words that these blocks access, a power of two
-
-#define COURSE 0
-#define MESSAGE_PASSING 1
-#define STORE_BUFFERING 2
 
 #define OLD_X 1u
 #define OLD_Y 2u
@@ -46,13 +42,13 @@
 // Accesses that are neither atomic nor volatile race, and no model orders them. For CUDA this is
 // the memory consistency model of PTX, in which a volatile access is a relaxed one of system scope.
 #if defined(ON_CUDA)
-#define IS_ORDERED (ACCESS >= 1)
+#define IS_ORDERED (ACCESS >= ACCESS_VOLATILE)
 #define IS_FULL_FENCE 1
 #elif defined(__NV_CL_C_VERSION)
-#define IS_ORDERED (ACCESS == 2)
+#define IS_ORDERED (ACCESS == ACCESS_ATOMIC)
 #define IS_FULL_FENCE 1
 #elif defined(__opencl_c_atomic_scope_device) && defined(__opencl_c_atomic_order_seq_cst)
-#define IS_ORDERED (ACCESS == 2)
+#define IS_ORDERED (ACCESS == ACCESS_ATOMIC)
 #define IS_FULL_FENCE 1
 #define HAS_C11_ATOMICS
 #else
@@ -60,10 +56,10 @@
 #define IS_FULL_FENCE 0
 #endif
 
-#if ACCESS == 0
+#if ACCESS == ACCESS_PLAIN
 #define LOAD(address) (*(address))
 #define STORE(address, value) (*(address) = (value))
-#elif ACCESS == 1
+#elif ACCESS == ACCESS_VOLATILE
 #define LOAD(address) LOAD_U32(address)
 #define STORE(address, value) STORE_U32(address, value)
 #elif defined(ON_CUDA) || defined(__NV_CL_C_VERSION)
@@ -93,15 +89,15 @@ FUNCTION void store_relaxed(GLOBAL uint* address, uint value)
 #if defined(HAS_C11_ATOMICS)
 #define FULL_FENCE(scope) atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_seq_cst, scope)
 #endif
-#if FENCE == 0
+#if FENCE == FENCE_NONE
 #define ORDER_ACCESSES()
-#elif FENCE == 1 && defined(HAS_C11_ATOMICS)
+#elif FENCE == FENCE_BLOCK && defined(HAS_C11_ATOMICS)
 #define ORDER_ACCESSES() FULL_FENCE(memory_scope_work_group)
-#elif FENCE == 1
+#elif FENCE == FENCE_BLOCK
 #define ORDER_ACCESSES() BLOCK_FENCE()
 #elif defined(HAS_C11_ATOMICS)
 #define ORDER_ACCESSES() FULL_FENCE(memory_scope_device)
-#elif FENCE == 2
+#elif FENCE == FENCE_DEVICE
 #define ORDER_ACCESSES() DEVICE_FENCE()
 #else
 #define ORDER_ACCESSES() SYSTEM_FENCE()

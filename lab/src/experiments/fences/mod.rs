@@ -22,13 +22,28 @@ pub mod selftest;
 
 use std::cell::Cell;
 
-use orrery_device::{Buffer, Device, DeviceError, DeviceKind, Kernel, KernelFile, Math, Queue, Resources};
+use orrery_device::{
+    Buffer, Device, DeviceError, DeviceKind, Kernel, KernelFile, Math, Queue, Resources, join_sources,
+    kernel_source,
+};
+
+use crate::kernel_enum::kernel_enum;
 
 // SAFETY: the kernels access the cells and the read values of trials below `trials_per_launch`, a
 // line of `meeting` and one per block with trials, STRESS_WORDS words of `stress`, five counts and
 // two guarantees. `LitmusTrials` allocates as many. Waiting for other blocks ends after MAX_WAITS
 // or MAX_TRIAL_WAITS rounds.
-const FENCES: KernelFile = unsafe { KernelFile::new("fences.cu", include_str!("fences.cu")) };
+const FENCES: KernelFile = unsafe {
+    KernelFile::new(
+        "fences.cu",
+        join_sources!(
+            LitmusTest::DEFINES,
+            LitmusAccess::DEFINES,
+            LitmusFence::DEFINES,
+            kernel_source!("fences.cu")
+        ),
+    )
+};
 
 /// Words of a line of 128 bytes. X and Y of a trial have a line each.
 const LINE_WORDS: usize = 32;
@@ -40,20 +55,22 @@ pub const OUTCOMES: usize = 4;
 /// Values of A and B of each outcome. Bit 0 of the index: A is the new X. Bit 1: B is the new Y.
 pub const OUTCOME_NAMES: [&str; OUTCOMES] = ["1, 2", "10, 2", "1, 20", "10, 20"];
 
-/// A litmus test, see the table above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LitmusTest {
-    /// The course's example: the second thread reads in the order of the writes.
-    Course,
-    /// The second thread reads in the opposite order: a flag, then the data.
-    MessagePassing,
-    /// Each thread writes a variable and reads the other one.
-    StoreBuffering,
+kernel_enum! {
+    /// A litmus test, see the table above.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum LitmusTest {
+        /// The course's example: the second thread reads in the order of the writes.
+        Course = 0 => "COURSE",
+        /// The second thread reads in the opposite order: a flag, then the data.
+        MessagePassing = 1 => "MESSAGE_PASSING",
+        /// Each thread writes a variable and reads the other one.
+        StoreBuffering = 2 => "STORE_BUFFERING",
+    }
 }
 
 /// One access of a litmus test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum LitmusStep {
     WriteX,
     WriteY,
     ReadX,
@@ -74,11 +91,17 @@ impl LitmusTest {
     }
 
     /// Returns the accesses of the first and of the second thread.
-    fn steps(self) -> [[Step; 2]; 2] {
+    fn steps(self) -> [[LitmusStep; 2]; 2] {
         match self {
-            Self::Course => [[Step::WriteX, Step::WriteY], [Step::ReadX, Step::ReadY]],
-            Self::MessagePassing => [[Step::WriteX, Step::WriteY], [Step::ReadY, Step::ReadX]],
-            Self::StoreBuffering => [[Step::WriteX, Step::ReadY], [Step::WriteY, Step::ReadX]],
+            Self::Course => {
+                [[LitmusStep::WriteX, LitmusStep::WriteY], [LitmusStep::ReadX, LitmusStep::ReadY]]
+            }
+            Self::MessagePassing => {
+                [[LitmusStep::WriteX, LitmusStep::WriteY], [LitmusStep::ReadY, LitmusStep::ReadX]]
+            }
+            Self::StoreBuffering => {
+                [[LitmusStep::WriteX, LitmusStep::ReadY], [LitmusStep::WriteY, LitmusStep::ReadX]]
+            }
         }
     }
 
@@ -90,10 +113,10 @@ impl LitmusTest {
         for turn in 0..4 {
             let thread = if first_turns.contains(&turn) { &mut first } else { &mut second };
             match thread.next() {
-                Some(Step::WriteX) => is_x_new = true,
-                Some(Step::WriteY) => is_y_new = true,
-                Some(Step::ReadX) => outcome |= usize::from(is_x_new),
-                Some(Step::ReadY) => outcome |= usize::from(is_y_new) << 1,
+                Some(LitmusStep::WriteX) => is_x_new = true,
+                Some(LitmusStep::WriteY) => is_y_new = true,
+                Some(LitmusStep::ReadX) => outcome |= usize::from(is_x_new),
+                Some(LitmusStep::ReadY) => outcome |= usize::from(is_y_new) << 1,
                 None => unreachable!("each thread has two of the four turns"),
             }
         }
@@ -119,20 +142,22 @@ impl LitmusTest {
 /// Turns of the first thread in all six orders of two accesses of each thread.
 const ORDERS: [[usize; 2]; 6] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
 
-/// Kind of the accesses to X and Y.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
-    /// Ordinary accesses. The compiler may reorder, merge or omit them, and no memory model orders
-    /// them, because they race.
-    Plain,
-    /// Volatile accesses. In the memory model of PTX they are relaxed and of system scope. OpenCL
-    /// does not order them.
-    Volatile,
-    /// Relaxed atomic accesses of device scope.
-    Atomic,
+kernel_enum! {
+    /// Kind of the accesses to X and Y.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum LitmusAccess {
+        /// Ordinary accesses. The compiler may reorder, merge or omit them, and no memory model orders
+        /// them, because they race.
+        Plain = 0 => "ACCESS_PLAIN",
+        /// Volatile accesses. In the memory model of PTX they are relaxed and of system scope. OpenCL
+        /// does not order them.
+        Volatile = 1 => "ACCESS_VOLATILE",
+        /// Relaxed atomic accesses of device scope.
+        Atomic = 2 => "ACCESS_ATOMIC",
+    }
 }
 
-impl Access {
+impl LitmusAccess {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Volatile, Self::Atomic];
 
@@ -146,20 +171,22 @@ impl Access {
     }
 }
 
-/// Fence between the two accesses of each thread. The order is that of the scopes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Fence {
-    /// No fence.
-    None,
-    /// `__threadfence_block()`
-    Block,
-    /// `__threadfence()`
-    Device,
-    /// `__threadfence_system()`
-    System,
+kernel_enum! {
+    /// Fence between the two accesses of each thread. The order is that of the scopes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum LitmusFence {
+        /// No fence.
+        None = 0 => "FENCE_NONE",
+        /// `__threadfence_block()`
+        Block = 1 => "FENCE_BLOCK",
+        /// `__threadfence()`
+        Device = 2 => "FENCE_DEVICE",
+        /// `__threadfence_system()`
+        System = 3 => "FENCE_SYSTEM",
+    }
 }
 
-impl Fence {
+impl LitmusFence {
     /// All fences.
     pub const ALL: [Self; 4] = [Self::None, Self::Block, Self::Device, Self::System];
 
@@ -176,14 +203,14 @@ impl Fence {
 
 /// Position of the two threads of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Placement {
+pub enum LitmusPlacement {
     /// In different warps of one block.
     SameBlock,
     /// In different blocks.
     DifferentBlocks,
 }
 
-impl Placement {
+impl LitmusPlacement {
     /// Both positions.
     pub const ALL: [Self; 2] = [Self::SameBlock, Self::DifferentBlocks];
 
@@ -196,10 +223,10 @@ impl Placement {
     }
 
     /// Returns the smallest scope of a fence that includes both threads.
-    fn scope(self) -> Fence {
+    fn scope(self) -> LitmusFence {
         match self {
-            Self::SameBlock => Fence::Block,
-            Self::DifferentBlocks => Fence::Device,
+            Self::SameBlock => LitmusFence::Block,
+            Self::DifferentBlocks => LitmusFence::Device,
         }
     }
 }
@@ -244,7 +271,7 @@ struct Guarantees {
 impl Guarantees {
     /// Returns the outcome that the model forbids, if there is one: the one that is forbidden in
     /// order, if the scope of the fence includes both threads.
-    fn forbidden(self, test: LitmusTest, placement: Placement, fence: Fence) -> Option<usize> {
+    fn forbidden(self, test: LitmusTest, placement: LitmusPlacement, fence: LitmusFence) -> Option<usize> {
         let is_fenced = self.is_ordered && fence >= placement.scope();
         let is_strong = self.is_full_fence || test != LitmusTest::StoreBuffering;
         test.forbidden_in_order().filter(|_| is_fenced && is_strong)
@@ -302,7 +329,7 @@ impl LaunchShape {
 /// Litmus tests on a device with one kind of access and one kind of fence.
 #[derive(Debug)]
 pub struct LitmusTrials {
-    fence: Fence,
+    fence: LitmusFence,
     guarantees: Guarantees,
     run: Kernel,
     reset: Kernel,
@@ -320,11 +347,11 @@ pub struct LitmusTrials {
 
 impl LitmusTrials {
     /// Compiles the kernels and asks which outcomes the memory model forbids.
-    pub fn new(device: &Device, access: Access, fence: Fence) -> Result<Self, DeviceError> {
+    pub fn new(device: &Device, access: LitmusAccess, fence: LitmusFence) -> Result<Self, DeviceError> {
         let shape = LaunchShape::for_device(device);
         let definitions = [
-            ("ACCESS", (access as i32).to_string()),
-            ("FENCE", (fence as i32).to_string()),
+            ("ACCESS", access.kernel_name().to_owned()),
+            ("FENCE", fence.kernel_name().to_owned()),
             ("BLOCK_SIZE", shape.block_size.to_string()),
             ("MAX_WAITS", shape.max_waits.to_string()),
             ("MAX_TRIAL_WAITS", shape.max_trial_waits.to_string()),
@@ -360,7 +387,7 @@ impl LitmusTrials {
     }
 
     /// Returns the outcome that the memory model of the device forbids, if there is one.
-    pub fn forbidden(&self, test: LitmusTest, placement: Placement) -> Option<usize> {
+    pub fn forbidden(&self, test: LitmusTest, placement: LitmusPlacement) -> Option<usize> {
         self.guarantees.forbidden(test, placement, self.fence)
     }
 
@@ -369,15 +396,15 @@ impl LitmusTrials {
         &self,
         queue: &Queue,
         test: LitmusTest,
-        placement: Placement,
+        placement: LitmusPlacement,
     ) -> Result<(), DeviceError> {
         let launch = self.launches.get().wrapping_add(1);
         self.launches.set(launch);
         let LaunchShape { block_size, test_blocks, stress_blocks, rounds, .. } = self.shape;
         let blocks = test_blocks + stress_blocks;
         let block_shift = match placement {
-            Placement::SameBlock => 0,
-            Placement::DifferentBlocks => test_blocks as i32 / 2,
+            LitmusPlacement::SameBlock => 0,
+            LitmusPlacement::DifferentBlocks => test_blocks as i32 / 2,
         };
         let args = [
             (&self.cells).into(),
@@ -399,7 +426,7 @@ impl LitmusTrials {
         &self,
         queue: &Queue,
         test: LitmusTest,
-        placement: Placement,
+        placement: LitmusPlacement,
         trials: usize,
     ) -> Result<OutcomeCounts, DeviceError> {
         let (per_launch, block_size) = (self.trials_per_launch(), self.shape.block_size);
@@ -456,10 +483,10 @@ mod tests {
 
     #[test]
     fn a_model_forbids_more_with_a_larger_scope() {
-        let [near, far] = Placement::ALL;
+        let [near, far] = LitmusPlacement::ALL;
         let full = Guarantees { is_ordered: true, is_full_fence: true };
         let forbids = |guarantees: Guarantees, test, placement| {
-            Fence::ALL.map(|fence| guarantees.forbidden(test, placement, fence).is_some())
+            LitmusFence::ALL.map(|fence| guarantees.forbidden(test, placement, fence).is_some())
         };
         for test in [LitmusTest::MessagePassing, LitmusTest::StoreBuffering] {
             assert_eq!(forbids(full, test, near), [false, true, true, true]);

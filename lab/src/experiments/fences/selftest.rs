@@ -4,7 +4,7 @@
 use orrery_device::check::Check;
 use orrery_device::{Device, DeviceError, DeviceKind};
 
-use super::{Access, Fence, LitmusTest, LitmusTrials, Placement};
+use super::{LitmusAccess, LitmusFence, LitmusPlacement, LitmusTest, LitmusTrials};
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -17,19 +17,22 @@ const LAUNCHES: usize = 16;
 
 /// Returns the accesses and fences that are tested. OpenCL on a CPU compiles slowly and has no
 /// fence between devices.
-fn variants(device: &Device) -> Vec<(Access, Fence)> {
+fn variants(device: &Device) -> Vec<(LitmusAccess, LitmusFence)> {
     if device.properties().kind != DeviceKind::Gpu {
-        return vec![(Access::Volatile, Fence::None), (Access::Atomic, Fence::Device)];
+        return vec![
+            (LitmusAccess::Volatile, LitmusFence::None),
+            (LitmusAccess::Atomic, LitmusFence::Device),
+        ];
     }
-    let fences = |access| Fence::ALL.map(|fence| (access, fence));
-    Access::ALL.into_iter().flat_map(fences).collect()
+    let fences = |access| LitmusFence::ALL.map(|fence| (access, fence));
+    LitmusAccess::ALL.into_iter().flat_map(fences).collect()
 }
 
 fn no_forbidden_outcome(device: &Device) -> Result<(), String> {
     for (access, fence) in variants(device) {
         let trials = LitmusTrials::new(device, access, fence).map_err(|error| error.to_string())?;
         for test in LitmusTest::ALL {
-            for placement in Placement::ALL {
+            for placement in LitmusPlacement::ALL {
                 let wrong = find_wrong_outcome(device, &trials, test, placement);
                 if let Some(wrong) = wrong.map_err(|error| error.to_string())? {
                     let [test, place] = [test.name(), placement.name()];
@@ -47,7 +50,7 @@ fn find_wrong_outcome(
     device: &Device,
     trials: &LitmusTrials,
     test: LitmusTest,
-    placement: Placement,
+    placement: LitmusPlacement,
 ) -> Result<Option<String>, DeviceError> {
     let expected = LAUNCHES * trials.trials_per_launch();
     let outcomes = trials.count_outcomes(device.queue(), test, placement, expected)?;

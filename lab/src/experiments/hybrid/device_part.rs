@@ -56,7 +56,7 @@ struct Segment {
 }
 
 /// Positions, masses and accelerations on a device, and the kernels for its targets.
-pub(super) struct DevicePart<'a> {
+pub(super) struct HybridDevicePart<'a> {
     device: &'a Device,
     problem: ForceProblem<'a>,
     mass: Buffer<f64>,
@@ -74,7 +74,7 @@ enum Copies {
     Overlapped { queue: Queue, position: [Pinned<f64>; 3] },
 }
 
-impl<'a> DevicePart<'a> {
+impl<'a> HybridDevicePart<'a> {
     /// Prepares the forces on the first `targets` bodies.
     pub(super) fn new(
         device: &'a Device,

@@ -36,7 +36,7 @@ use orrery_model::{Precision, Vec3s};
 use orrery_simd::InstructionSet;
 
 use super::transfer::clock::SpanRecorder;
-use device_part::DevicePart;
+use device_part::HybridDevicePart;
 
 /// Returns the strategy of the device. Its kernel computes any range of targets.
 pub fn device_strategy(device: &Device) -> DirectDeviceStrategy {
@@ -57,7 +57,7 @@ pub fn cpu_strategy() -> DirectCpuStrategy {
 
 /// Times of both parts of a sum, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PartTimes {
+pub struct HybridPartTimes {
     /// Time of the CPU's share.
     pub cpu: f64,
     /// Time in which the device works at the same time: its kernels, and the copies if they
@@ -68,7 +68,7 @@ pub struct PartTimes {
 /// A sum that the CPU and a device share.
 pub struct HybridSum<'a> {
     problem: ForceProblem<'a>,
-    device_part: DevicePart<'a>,
+    device_part: HybridDevicePart<'a>,
     memory: CpuMemory,
     cpu_forces: Forces,
 }
@@ -83,12 +83,12 @@ impl<'a> HybridSum<'a> {
         copies: CopyMode,
     ) -> Result<Self, DeviceError> {
         let device_targets = problem.mass.len() - cpu_targets;
-        let device_part = DevicePart::new(device, problem, device_targets, copies)?;
+        let device_part = HybridDevicePart::new(device, problem, device_targets, copies)?;
         Ok(Self { problem, device_part, memory: CpuMemory::default(), cpu_forces: Forces::default() })
     }
 
     /// Computes all accelerations and waits for them. Returns the times of both parts.
-    pub fn run(&mut self, recorder: &mut SpanRecorder) -> Result<PartTimes, DeviceError> {
+    pub fn run(&mut self, recorder: &mut SpanRecorder) -> Result<HybridPartTimes, DeviceError> {
         self.device_part.queue_work(recorder)?;
         let (n, first) = (self.problem.mass.len(), self.device_part.target_count());
         let start = Instant::now();
@@ -97,7 +97,7 @@ impl<'a> HybridSum<'a> {
             forces_on_range(problem, &cpu_strategy(), first..n, memory, cpu_forces);
         });
         let cpu = start.elapsed().as_secs_f64();
-        Ok(PartTimes { cpu, device: self.device_part.finish(recorder)? })
+        Ok(HybridPartTimes { cpu, device: self.device_part.finish(recorder)? })
     }
 
     /// Returns the accelerations of the last run, one per body.

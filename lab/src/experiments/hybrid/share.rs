@@ -7,7 +7,7 @@
 //!
 //! Cost: up to six measured sums.
 
-use super::PartTimes;
+use super::HybridPartTimes;
 
 /// Number of balanced shares that are measured. Each is corrected by the times of the one before.
 const BALANCED_SHARES: usize = 3;
@@ -20,20 +20,20 @@ pub struct MeasuredSum {
     /// Time of the whole sum.
     pub seconds: f64,
     /// Times of both parts.
-    pub parts: PartTimes,
+    pub parts: HybridPartTimes,
 }
 
 /// Returns the share of the CPU for which both parts would take the same time, from their times
 /// with `share`. Both rates are assumed not to depend on it. `share` is between 0 and 1, exclusive.
 ///
 /// ```
-/// use orrery_lab::experiments::hybrid::{PartTimes, balanced_share};
+/// use orrery_lab::experiments::hybrid::{HybridPartTimes, balanced_share};
 ///
 /// // The CPU needs 8 ms for a tenth, so 80 ms for all. The device needs 18 ms for nine tenths.
-/// let share = balanced_share(0.1, PartTimes { cpu: 8e-3, device: 18e-3 });
+/// let share = balanced_share(0.1, HybridPartTimes { cpu: 8e-3, device: 18e-3 });
 /// assert!((share - 0.2).abs() < 1e-12);
 /// ```
-pub fn balanced_share(share: f64, times: PartTimes) -> f64 {
+pub fn balanced_share(share: f64, times: HybridPartTimes) -> f64 {
     let (cpu, device) = (times.cpu / share, times.device / (1.0 - share));
     device / (cpu + device)
 }
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
 
     /// Returns the times of both parts if the CPU alone takes 70 ms and the device alone 2 ms.
-    fn parts_of(share: f64) -> PartTimes {
-        PartTimes { cpu: 70e-3 * share, device: 2e-3 * (1.0 - share) }
+    fn parts_of(share: f64) -> HybridPartTimes {
+        HybridPartTimes { cpu: 70e-3 * share, device: 2e-3 * (1.0 - share) }
     }
 
     /// Finds the share for these times and a cost of sharing. Returns it with all measured shares.

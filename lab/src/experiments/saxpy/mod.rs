@@ -86,7 +86,7 @@ pub enum NestedLoops {
 
 /// Rows and columns of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct SaxpyShape {
     /// Number of rows.
     pub rows: usize,
     /// Number of columns. The elements of a row are neighbours in memory.
@@ -95,7 +95,7 @@ pub struct Shape {
 
 /// x and y on the two sides of a launch: buffers of the same length.
 #[derive(Clone, Copy, Debug)]
-pub struct Vectors<'a> {
+pub struct SaxpyVectors<'a> {
     /// x, which is read.
     pub x: &'a Buffer<f32>,
     /// y, which is updated.
@@ -130,7 +130,7 @@ impl Saxpy {
         region: CopyRegion,
         factors: [f32; 2],
         host: (&[f32], &mut [f32]),
-        on_device: Vectors<'_>,
+        on_device: SaxpyVectors<'_>,
     ) -> Result<(), DeviceError> {
         let (x, y) = host;
         let blocks = self.blocks_for(x.len());
@@ -161,7 +161,7 @@ impl Saxpy {
         queue: &Queue,
         loops: DeviceLoops,
         [a, b]: [f32; 2],
-        on_device: Vectors<'_>,
+        on_device: SaxpyVectors<'_>,
     ) -> Result<(), DeviceError> {
         let n = on_device.checked_len()?;
         let name = match loops {
@@ -184,7 +184,7 @@ impl Saxpy {
         queue: &Queue,
         blocks: u32,
         factor: f32,
-        on_device: Vectors<'_>,
+        on_device: SaxpyVectors<'_>,
     ) -> Result<(), DeviceError> {
         let n = on_device.checked_len()?;
         let args = [(n as u64).into(), factor.into(), on_device.x.into(), on_device.y.into()];
@@ -198,11 +198,11 @@ impl Saxpy {
         queue: &Queue,
         nested: NestedLoops,
         gangs: Option<u32>,
-        shape: Shape,
+        shape: SaxpyShape,
         factor: f32,
-        on_device: Vectors<'_>,
+        on_device: SaxpyVectors<'_>,
     ) -> Result<(), DeviceError> {
-        let (n, Shape { rows, columns }) = (on_device.checked_len()?, shape);
+        let (n, SaxpyShape { rows, columns }) = (on_device.checked_len()?, shape);
         if rows.checked_mul(columns) != Some(n) {
             let expected = rows.saturating_mul(columns);
             return Err(DeviceError::Length { device: queue.device().title(), expected, got: n });
@@ -223,7 +223,7 @@ impl Saxpy {
     }
 }
 
-impl Vectors<'_> {
+impl SaxpyVectors<'_> {
     /// Returns the number of elements, which is the same for both.
     fn checked_len(&self) -> Result<usize, DeviceError> {
         let (expected, got) = (self.x.len(), self.y.len());

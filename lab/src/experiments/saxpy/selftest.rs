@@ -6,8 +6,8 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError};
 
 use super::{
-    CopyRegion, DeviceLoops, FACTORS, NestedLoops, Saxpy, Shape, Vectors, fused_saxpy_on_cpu, saxpy_on_cpu,
-    saxpy_reference,
+    CopyRegion, DeviceLoops, FACTORS, NestedLoops, Saxpy, SaxpyShape, SaxpyVectors, fused_saxpy_on_cpu,
+    saxpy_on_cpu, saxpy_reference,
 };
 
 /// Threads per block.
@@ -63,7 +63,7 @@ fn compare_copies(device: &Device) -> Result<(), String> {
         let [x, y, expected] = example(n, FACTORS);
         let [on_x, on_y] = [(); 2].map(|()| device.zeros::<f32>(n));
         let (on_x, on_y) = (on_x.map_err(message_of)?, on_y.map_err(message_of)?);
-        let on_device = Vectors { x: &on_x, y: &on_y };
+        let on_device = SaxpyVectors { x: &on_x, y: &on_y };
         for region in [CopyRegion::EachLoop, CopyRegion::BothLoops] {
             let mut found = y.clone();
             saxpy
@@ -88,7 +88,7 @@ fn compare_loops(device: &Device) -> Result<(), String> {
         let on_x = device.upload(&x).map_err(message_of)?;
         for loops in [DeviceLoops::Separate, DeviceLoops::Fused, DeviceLoops::FusedVectors] {
             let on_y = device.upload(&y).map_err(message_of)?;
-            let on_device = Vectors { x: &on_x, y: &on_y };
+            let on_device = SaxpyVectors { x: &on_x, y: &on_y };
             saxpy.launch(device.queue(), loops, FACTORS, on_device).map_err(message_of)?;
             compare(&format!("{loops:?}"), &on_y.to_vec().map_err(message_of)?, &expected)?;
         }
@@ -110,7 +110,7 @@ fn compare_gangs(device: &Device) -> Result<(), String> {
         let on_x = device.upload(&x).map_err(message_of)?;
         for blocks in [1, 3, 16, 100] {
             let on_y = device.upload(&y).map_err(message_of)?;
-            let on_device = Vectors { x: &on_x, y: &on_y };
+            let on_device = SaxpyVectors { x: &on_x, y: &on_y };
             saxpy.launch_update(device.queue(), blocks, a, on_device).map_err(message_of)?;
             compare(&format!("{blocks} gangs"), &on_y.to_vec().map_err(message_of)?, &expected)?;
         }
@@ -127,7 +127,7 @@ fn compare_nested(device: &Device) -> Result<(), String> {
         for nested in [NestedLoops::ThreadPerRow, NestedLoops::BlockPerRow] {
             for gangs in [None, Some(2)] {
                 let on_y = device.upload(&y).map_err(message_of)?;
-                let (on_device, shape) = (Vectors { x: &on_x, y: &on_y }, Shape { rows, columns });
+                let (on_device, shape) = (SaxpyVectors { x: &on_x, y: &on_y }, SaxpyShape { rows, columns });
                 saxpy
                     .launch_nested(device.queue(), nested, gangs, shape, a, on_device)
                     .map_err(message_of)?;

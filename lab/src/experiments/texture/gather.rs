@@ -5,7 +5,7 @@ use orrery_device::{
     Texture, TextureFilter, TextureSettings, kernel_source,
 };
 
-use super::{HAND_ERROR_BOUND, Image, Raster, TABLE_SIDE, UNIT_ERROR_BOUND};
+use super::{HAND_ERROR_BOUND, Raster, TABLE_SIDE, TextureImage, UNIT_ERROR_BOUND};
 
 // SAFETY: the kernels clamp their indices to the width and height of the image, or take them modulo
 // the side of the table. `Gather` passes the size of the image that it uploaded, and the launch
@@ -44,7 +44,7 @@ impl GatherMethod {
     }
 
     /// Returns the exact value of a pixel. `image` is the image or the table that was uploaded.
-    pub fn reference_at(self, raster: &Raster, image: &Image, column: usize, row: usize) -> f64 {
+    pub fn reference_at(self, raster: &Raster, image: &TextureImage, column: usize, row: usize) -> f64 {
         match self {
             Self::GlobalLinear | Self::TextureLinear => raster.linear_at(image, column, row),
             Self::GlobalNearest | Self::TextureNearest => f64::from(raster.nearest_at(image, column, row)),
@@ -70,7 +70,7 @@ impl GatherMethod {
 
 /// One rung of the ladder.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rung {
+pub struct TextureRung {
     /// Name: the memory and the interpolation.
     pub name: &'static str,
     /// Name of at most 14 characters in the sweep over angles. `None` for a table, which is in the
@@ -83,8 +83,8 @@ pub struct Rung {
 }
 
 /// Returns the rungs in the order of the table.
-pub fn rungs() -> Vec<Rung> {
-    let rung = |name, series_name, method, note| Rung { name, series_name, method, note };
+pub fn rungs() -> Vec<TextureRung> {
+    let rung = |name, series_name, method, note| TextureRung { name, series_name, method, note };
     vec![
         rung(
             "global memory, nearest",
@@ -146,7 +146,7 @@ pub struct Gather {
 impl Gather {
     /// Compiles the kernel of a method and uploads the image, or the table of
     /// [`TABLE_SIDE`] x [`TABLE_SIDE`] values for a method that reads one.
-    pub fn new(device: &Device, method: GatherMethod, image: &Image) -> Result<Self, DeviceError> {
+    pub fn new(device: &Device, method: GatherMethod, image: &TextureImage) -> Result<Self, DeviceError> {
         let table_len = TABLE_SIDE * TABLE_SIDE;
         let definitions = [
             ("BLOCK_WIDTH", BLOCK[0].to_string()),

@@ -22,7 +22,7 @@
 mod gather;
 pub mod selftest;
 
-pub use gather::{Gather, GatherMethod, Rung, rungs};
+pub use gather::{Gather, GatherMethod, TextureRung, rungs};
 
 use orrery_device::testing::random_bits;
 use orrery_simd::{InstructionSet, SimdKernel, SingleVector, Vector, dispatch};
@@ -41,7 +41,7 @@ pub const UNIT_ERROR_BOUND: f64 = 2.0 / 256.0 + 2.0 / (256.0 * 256.0);
 
 /// Row-major image with values from 0 to 1. Texel (i, j) is at i + j * width.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Image {
+pub struct TextureImage {
     /// Number of texels along x.
     pub width: usize,
     /// Number of texels along y.
@@ -50,7 +50,7 @@ pub struct Image {
     pub texels: Vec<f32>,
 }
 
-impl Image {
+impl TextureImage {
     /// Creates an image of random values. Neighbouring texels are independent, so a wrong texel or
     /// a wrong weight gives a large error.
     pub fn random(width: usize, height: usize) -> Self {
@@ -93,7 +93,7 @@ impl Raster {
     }
 
     /// Reference implementation: returns the nearest texel of each pixel, row by row.
-    pub fn nearest(&self, image: &Image) -> Vec<f32> {
+    pub fn nearest(&self, image: &TextureImage) -> Vec<f32> {
         let mut out = vec![0.0; self.width * self.height];
         let rows = NearestRows { raster: self, image, first_row: 0, out: &mut out };
         dispatch(InstructionSet::best(), rows);
@@ -101,7 +101,7 @@ impl Raster {
     }
 
     /// Computes [`Self::nearest`] on all CPU cores.
-    pub fn nearest_on_cpu(&self, image: &Image) -> Vec<f32> {
+    pub fn nearest_on_cpu(&self, image: &TextureImage) -> Vec<f32> {
         let mut out = vec![0.0; self.width * self.height];
         out.par_chunks_mut(ROWS_PER_TASK * self.width).enumerate().for_each(|(task, out)| {
             let rows = NearestRows { raster: self, image, first_row: task * ROWS_PER_TASK, out };
@@ -112,13 +112,13 @@ impl Raster {
 
     /// Returns the nearest texel of a pixel. The image has the size of the raster.
     #[inline(always)]
-    pub fn nearest_at(&self, image: &Image, column: usize, row: usize) -> f32 {
+    pub fn nearest_at(&self, image: &TextureImage, column: usize, row: usize) -> f32 {
         let [i, j] = self.nearest_indices(column, row);
         image.texel(i, j)
     }
 
     /// Returns the nearest value of a table that is repeated over the raster.
-    pub fn table_value_at(&self, table: &Image, column: usize, row: usize) -> f32 {
+    pub fn table_value_at(&self, table: &TextureImage, column: usize, row: usize) -> f32 {
         let [i, j] = self.nearest_indices(column, row);
         table.texel(i % table.width, j % table.height)
     }
@@ -132,7 +132,7 @@ impl Raster {
 
     /// Returns the linear interpolation for a pixel, in f64 from the position in f32. The image has
     /// the size of the raster.
-    pub fn linear_at(&self, image: &Image, column: usize, row: usize) -> f64 {
+    pub fn linear_at(&self, image: &TextureImage, column: usize, row: usize) -> f64 {
         let [x, y] = self.position(column, row);
         // Index, next index and weight along an axis.
         let neighbours = |coordinate: f32, count: usize| {
@@ -154,7 +154,7 @@ const ROWS_PER_TASK: usize = 16;
 /// multiply-adds, each of them would be a call.
 struct NearestRows<'a> {
     raster: &'a Raster,
-    image: &'a Image,
+    image: &'a TextureImage,
     first_row: usize,
     /// One element per pixel of the rows.
     out: &'a mut [f32],
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_raster_without_rotation_gives_the_image() {
         for (width, height) in [(1, 1), (5, 1), (1, 7), (33, 18)] {
-            let image = Image::random(width, height);
+            let image = TextureImage::random(width, height);
             let raster = Raster::new(width, height, 0.0);
             assert_eq!(raster.nearest(&image), image.texels);
             for (column, row) in (0..height).flat_map(|row| (0..width).map(move |column| (column, row))) {
@@ -192,7 +192,7 @@ mod tests {
     /// A quarter turn maps pixel (column, row) of a square to texel (n - 1 - row, column).
     #[test]
     fn a_quarter_turn_transposes_and_mirrors() {
-        let image = Image::random(9, 9);
+        let image = TextureImage::random(9, 9);
         let raster = Raster::new(9, 9, 90.0);
         let turned: Vec<f32> = (0..81).map(|pixel| image.texel(8 - pixel / 9, pixel % 9)).collect();
         assert_eq!(raster.nearest(&image), turned);
@@ -202,7 +202,7 @@ mod tests {
     /// Pixel 70 of a row without rotation is in the second repetition of the table.
     #[test]
     fn a_table_is_repeated() {
-        let table = Image::random(TABLE_SIDE, TABLE_SIDE);
+        let table = TextureImage::random(TABLE_SIDE, TABLE_SIDE);
         let raster = Raster::new(150, 100, 0.0);
         assert_eq!(raster.table_value_at(&table, 70, 65), table.texel(70 - 64, 65 - 64));
     }
@@ -214,7 +214,7 @@ mod tests {
         let value = |x: f64, y: f64| 0.01 * x + 0.02 * y;
         let texels = (0..width * height)
             .map(|pixel| value((pixel % width) as f64 + 0.5, (pixel / width) as f64 + 0.5) as f32);
-        let image = Image { width, height, texels: texels.collect() };
+        let image = TextureImage { width, height, texels: texels.collect() };
         let raster = Raster::new(width, height, 25.0);
         let mut inside = 0;
         for (column, row) in (0..height).flat_map(|row| (0..width).map(move |column| (column, row))) {

@@ -4,19 +4,18 @@
 use orrery_device::Device;
 use orrery_device::check::Check;
 
-use super::{Gather, GatherMethod, Image, Raster, TABLE_SIDE, rungs};
+use super::{Gather, GatherMethod, Raster, TABLE_SIDE, TextureImage, TextureRung};
+use crate::ladder::{CheckedRung, LadderRung};
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("lab: texture {name}"), run };
     vec![
         check("samples from global memory", |device| {
-            compare_rungs(device, |method| !method.reads_table() && !method.uses_texture())
+            check_some(device, |method| !method.reads_table() && !method.uses_texture())
         }),
-        check("samples from textures", |device| {
-            compare_rungs(device, |method| method.uses_texture() && device.properties().has_textures)
-        }),
-        check("samples from tables", |device| compare_rungs(device, GatherMethod::reads_table)),
+        check("samples from textures", |device| check_some(device, GatherMethod::uses_texture)),
+        check("samples from tables", |device| check_some(device, GatherMethod::reads_table)),
     ]
 }
 
@@ -25,25 +24,31 @@ const SIZES: [(usize, usize); 7] = [(1, 1), (40, 1), (1, 19), (31, 9), (32, 8), 
 /// Angles in degrees. At a quarter turn a row of pixels reads a column of the image.
 const ANGLES: [f64; 5] = [0.0, 30.0, 45.0, 90.0, 200.0];
 
-fn compare_rungs(device: &Device, is_checked: impl Fn(GatherMethod) -> bool) -> Result<(), String> {
-    for rung in rungs().into_iter().filter(|rung| is_checked(rung.method)) {
-        for (width, height) in SIZES {
-            let image = match rung.method.reads_table() {
-                true => Image::random(TABLE_SIDE, TABLE_SIDE),
-                false => Image::random(width, height),
-            };
-            let gather = Gather::new(device, rung.method, &image).map_err(|error| error.to_string())?;
-            for degrees in ANGLES {
-                compare(device, &gather, &image, &Raster::new(width, height, degrees)).map_err(|error| {
-                    format!("{}, {width} x {height}, {degrees} degrees: {error}", rung.name)
-                })?;
-            }
+/// Checks the rungs of some methods.
+fn check_some(device: &Device, is_checked: impl Fn(GatherMethod) -> bool) -> Result<(), String> {
+    for rung in TextureRung::all(device).into_iter().filter(|rung| is_checked(rung.method)) {
+        rung.check(device).map_err(|error| format!("{}: {error}", rung.name))?;
+    }
+    Ok(())
+}
+
+/// Compares the samples of a method with the reference.
+pub fn check_method(device: &Device, method: GatherMethod) -> Result<(), String> {
+    for (width, height) in SIZES {
+        let image = match method.reads_table() {
+            true => TextureImage::random(TABLE_SIDE, TABLE_SIDE),
+            false => TextureImage::random(width, height),
+        };
+        let gather = Gather::new(device, method, &image).map_err(|error| error.to_string())?;
+        for degrees in ANGLES {
+            compare(device, &gather, &image, &Raster::new(width, height, degrees))
+                .map_err(|error| format!("{width} x {height}, {degrees} degrees: {error}"))?;
         }
     }
     Ok(())
 }
 
-fn compare(device: &Device, gather: &Gather, image: &Image, raster: &Raster) -> Result<(), String> {
+fn compare(device: &Device, gather: &Gather, image: &TextureImage, raster: &Raster) -> Result<(), String> {
     let run = || {
         let out = device.upload(&vec![f32::NAN; raster.width * raster.height])?;
         gather.launch(device.queue(), raster, &out)?;

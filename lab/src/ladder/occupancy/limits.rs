@@ -4,7 +4,7 @@
 use orrery_device::DeviceError;
 use orrery_model::analysis::max_or_nan;
 
-use super::super::{DataCell, DataRow, DataTable, Ladder, Scale, Sweep, SweepSeries};
+use super::super::{DataCell, DataRow, DataTable, Ladder, Sweep, SweepScale, SweepSeries};
 use super::{FLOATS_PER_FMA, Laboratory, Residents};
 use crate::experiments::arithmetic::Chains;
 use crate::experiments::occupancy::loads::{LoadShape, Loads, whole_numbers};
@@ -28,7 +28,7 @@ pub fn add_register_limits(lab: &Laboratory, ladder: &mut Ladder) -> Result<(), 
     let mut rows = Vec::new();
     let (mut occupancies, mut shares) = (Vec::new(), Vec::new());
     for limit in REGISTER_LIMITS {
-        let kernel = Pressure::new(lab.device, Some(limit), block_count)?;
+        let kernel = Pressure::new(&lab.device, Some(limit), block_count)?;
         let seconds = lab.fastest_seconds(|| kernel.launch(lab.device.queue(), rounds))?;
         let (resources, occupancy) = kernel.resources();
         let counts = [resources.registers, resources.spill_bytes].map(|count| count.map(f64::from));
@@ -42,8 +42,8 @@ pub fn add_register_limits(lab: &Laboratory, ladder: &mut Ladder) -> Result<(), 
         title: "a kernel that needs 127 registers, with fewer of them".to_owned(),
         parameter: "limit of registers",
         unit: "%",
-        x_scale: Scale::Log,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Linear,
         values: REGISTER_LIMITS.map(f64::from).to_vec(),
         series: vec![series("occupancy", occupancies), series("of FMA peak", shares)],
     });
@@ -81,7 +81,7 @@ pub fn block_sizes(lab: &Laboratory) -> Result<Sweep, DeviceError> {
             Residents { block_size, block_count: threads.div_ceil(block_size), dynamic_shared: 0 };
         fma_shares.push(Some(100.0 * lab.fma_rate(&lab.chains(1, residents)?)? / lab.peak));
         let shape = LoadShape { width: 1, loads: 1, block_size, dynamic_shared: 0 };
-        let kernel = Loads::new(lab.device, shape, residents.block_count)?;
+        let kernel = Loads::new(&lab.device, shape, residents.block_count)?;
         let seconds = lab.fastest_seconds(|| kernel.launch(lab.device.queue(), &from))?;
         reads.push(Some(4.0 * from.len() as f64 / seconds));
     }
@@ -104,8 +104,8 @@ pub fn block_sizes(lab: &Laboratory) -> Result<Sweep, DeviceError> {
         title: "block sizes: share of the FMA peak, and of the fastest reads".to_owned(),
         parameter: "threads per block",
         unit: "%",
-        x_scale: Scale::Log,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Linear,
         values: sizes.iter().map(|&size| f64::from(size)).collect(),
         series,
     })
@@ -130,8 +130,8 @@ pub fn waves(lab: &Laboratory) -> Result<Sweep, DeviceError> {
         title: "grids that are not whole waves: share of the rate".to_owned(),
         parameter: "waves",
         unit: "%",
-        x_scale: Scale::Linear,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Linear,
+        y_scale: SweepScale::Linear,
         values: waves,
         series,
     })

@@ -8,13 +8,15 @@ use orrery_device::{Backend, Device, DeviceError, DeviceKind};
 use orrery_measure::MeasureError;
 use orrery_measure::cpu_peak::{LEAST_FMAS, run_fma_chains};
 use orrery_measure::format::format_number;
-use orrery_measure::timing::{time_on_device, time_once};
 use orrery_model::Precision;
 
 use super::arithmetic::latency_cycles;
-use super::repeats::{time_rung_on_cpu, time_rung_on_device};
-use super::{Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, Roofs, RungResult, TimedRuns, Work};
-use crate::experiments::arithmetic::{Chains, Shape, one_register_fma};
+use super::repeats::time_point;
+use super::{
+    Counted, DefaultSizes, Ladder, LadderEntry, LadderRequest, LadderRung, PrepareResult, PreparedRung,
+    Roofs, RungClock, RungDetails, RungLabel, RungLimit, RungSet, TimedRuns, Work,
+};
+use crate::experiments::arithmetic::{ChainShape, Chains, one_register_fma};
 use crate::experiments::occupancy::shared_for_blocks;
 
 pub static LADDER: LadderEntry = LadderEntry {
@@ -25,6 +27,7 @@ pub static LADDER: LadderEntry = LadderEntry {
     host_bytes: |n| 3 * 4 * (FLOATS_PER_FMA * n) as u64,
     sizes: DefaultSizes { gpu: 1 << 18, opencl_cpu: 1 << 10, host: 1 << 24 },
     counted: Counted { item: "FMA", rate_unit: "FMA/s", heading: "GFMA/s", to_column: |rate| rate / 1e9 },
+    rungs: &[RungSet::of::<ResidentRung>()],
     measure,
 };
 
@@ -39,7 +42,7 @@ const CPU_CHAINS: [usize; 6] = [1, 2, 4, 8, 12, 16];
 const SWEEP_REPEATS: usize = 3;
 
 fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
-    measure_cpu(request, ladder);
+    measure_on_host(request, ladder)?;
     ladder.remarks.push("needed parallelism = latency x throughput (Little's law)".to_owned());
     ladder.remarks.push(
         "the course: 24 cycles x 8 = 192 operations per SM (GT200), 18 x 32 = 576 (GF100), 18 x 48 = 864 (GF104); \
@@ -50,13 +53,11 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     ladder.roofs = Roofs::of_device(device)?;
     ladder.roof = ladder.roofs.peak_roof();
     let peak = ladder.roofs.peak_flops(Precision::Single).map_or(f64::NAN, |flops| 0.5 * flops);
-    let lab = Laboratory { device, n: request.n, peak };
-    for (warps, chains) in lab.rung_points() {
-        let name = rung_name(warps, chains);
-        (request.progress)(&name);
-        match lab.residents(warps) {
-            Some(residents) => ladder.add_rung(lab.measure_rung(&name, chains, residents)?),
-            None => ladder.remarks.push(format!("{name}: an SM of this device does not hold as many")),
+    let lab = Laboratory { device: device.clone(), n: request.n, peak };
+    for rung in ResidentRung::all(device) {
+        if !ladder.measure_rung(request, &rung, &lab)? {
+            let name = rung.label().name;
+            ladder.remarks.push(format!("{name}: an SM of this device does not hold as many"));
         }
     }
     lab.add_law_of_arithmetic(ladder)?;
@@ -74,31 +75,69 @@ fn measure(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), Measu
     Ok(())
 }
 
-fn measure_cpu(request: &mut LadderRequest, ladder: &mut Ladder) {
+fn measure_on_host(request: &mut LadderRequest, ladder: &mut Ladder) -> Result<(), MeasureError> {
     let n = request.n.max(LEAST_FMAS);
     let roof = ladder.host_roofs.flops.map(|flops| 0.5 * flops / rayon::current_num_threads() as f64);
+    let limit = roof.map_or(RungLimit::Unknown, RungLimit::Rate);
     for chains in CPU_CHAINS {
         let name = format!("CPU, one thread, {}", count_chains(chains));
-        (request.progress)(&name);
-        let mut items = 0.0;
-        let times = time_rung_on_cpu(|| items = run_fma_chains(chains, n));
-        let runs = TimedRuns { n, items, times };
-        ladder.add_rung(RungResult { work: WORK, roof, ..RungResult::new(&name, &runs) });
+        let run = |items: &mut f64| {
+            *items = run_fma_chains(chains, n);
+            Ok::<_, MeasureError>(())
+        };
+        let details = |items: &mut f64, _: &TimedRuns| {
+            Ok(RungDetails { counted: Some((*items, WORK)), ..RungDetails::default() })
+        };
+        let prepared = PreparedRung::with_details(RungClock::Host, n, 0.0, 0.0, run, details);
+        ladder.measure_prepared(request, &name, "", prepared.with_work(WORK, limit))?;
     }
+    Ok(())
 }
 
 fn count_chains(chains: usize) -> String {
     if chains == 1 { "1 chain".to_owned() } else { format!("{chains} chains") }
 }
 
-fn rung_name(warps: u32, chains: usize) -> String {
-    let warps = if warps == 1 { "1 warp".to_owned() } else { format!("{warps} warps") };
-    format!("{warps} per SM, {}", count_chains(chains))
+/// Warps per SM, and independent chains of each thread.
+struct ResidentRung {
+    warps: u32,
+    chains: usize,
+}
+
+impl LadderRung for ResidentRung {
+    type Input = Laboratory;
+
+    fn all(device: &Device) -> Vec<Self> {
+        let points: &[(u32, usize)] = match device.properties().kind {
+            DeviceKind::Gpu => &[(1, 1), (1, 8), (4, 1), (4, 4), (8, 1), (16, 1), (16, 4), (64, 1), (64, 8)],
+            DeviceKind::Cpu | DeviceKind::Other => &[(1, 1), (1, 4), (4, 1), (4, 4)],
+        };
+        points.iter().map(|&(warps, chains)| Self { warps, chains }).collect()
+    }
+
+    fn new_input(device: &Device, n: usize) -> Result<Laboratory, MeasureError> {
+        Ok(Laboratory { device: device.clone(), n, peak: f64::NAN })
+    }
+
+    fn label(&self) -> RungLabel<'_> {
+        let warps = if self.warps == 1 { "1 warp".to_owned() } else { format!("{} warps", self.warps) };
+        RungLabel::new(format!("{warps} per SM, {}", count_chains(self.chains)), "")
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Laboratory, n: usize, _: usize) -> PrepareResult<'a> {
+        let Some(residents) = lab.residents(self.warps) else { return Ok(None) };
+        let fmas = lab.chains(self.chains, residents)?;
+        let rounds = fmas.rounds_for(n);
+        let (kernel, items) = (fmas.resources(), fmas.operation_count(rounds));
+        let launch = move || fmas.launch(lab.device.queue(), rounds, 0);
+        let prepared = PreparedRung::new(RungClock::of(&lab.device), n, items, launch);
+        Ok(Some(prepared.with_work(WORK, RungLimit::Rate(lab.peak)).with_kernel(kernel)))
+    }
 }
 
 /// Device and problem of the measurements.
-struct Laboratory<'a> {
-    device: &'a Device,
+pub struct Laboratory {
+    device: Device,
     /// FMAs per thread.
     n: usize,
     /// FMAs per second of the device.
@@ -114,7 +153,7 @@ struct Residents {
     dynamic_shared: u32,
 }
 
-impl Laboratory<'_> {
+impl Laboratory {
     fn is_gpu(&self) -> bool {
         self.device.properties().kind == DeviceKind::Gpu
     }
@@ -124,14 +163,6 @@ impl Laboratory<'_> {
         let properties = self.device.properties();
         let limits = properties.capability.and_then(SmLimits::of);
         limits.filter(|_| properties.backend == Backend::Cuda)
-    }
-
-    /// Returns warps per SM and chains of the rungs.
-    fn rung_points(&self) -> Vec<(u32, usize)> {
-        match self.is_gpu() {
-            true => vec![(1, 1), (1, 8), (4, 1), (4, 4), (8, 1), (16, 1), (16, 4), (64, 1), (64, 8)],
-            false => vec![(1, 1), (1, 4), (4, 1), (4, 4)],
-        }
     }
 
     /// Returns the blocks with which every SM has `warps` warps: one block per SM if it is small
@@ -151,29 +182,9 @@ impl Laboratory<'_> {
     /// Compiles chains of FMAs for these blocks.
     fn chains(&self, chains: usize, residents: Residents) -> Result<Chains<f32>, DeviceError> {
         let Residents { block_size, block_count, dynamic_shared } = residents;
-        let shape = Shape { dynamic_shared, ..Shape::with_chains(self.device, chains, block_size) };
-        Chains::new(self.device, &one_register_fma(), shape, block_count)
-    }
-
-    fn measure_rung(
-        &self,
-        name: &str,
-        chains: usize,
-        residents: Residents,
-    ) -> Result<RungResult, DeviceError> {
-        let fmas = self.chains(chains, residents)?;
-        let rounds = fmas.rounds_for(self.n);
-        let times = time_rung_on_device(self.device, || fmas.launch(self.device.queue(), rounds, 0))?;
-        let runs = TimedRuns { n: self.n, items: fmas.operation_count(rounds), times };
-        let (kernel, occupancy) = fmas.resources();
-        Ok(RungResult {
-            work: WORK,
-            roof: Some(self.peak),
-            registers: kernel.registers,
-            shared_bytes: Some(kernel.shared_bytes),
-            occupancy,
-            ..RungResult::new(name, &runs)
-        })
+        let shape =
+            ChainShape { dynamic_shared, ..ChainShape::with_chains(&self.device, chains, block_size) };
+        Chains::new(&self.device, &one_register_fma(), shape, block_count)
     }
 
     /// Returns the FMAs per second of a launch, at its fastest time.
@@ -184,12 +195,8 @@ impl Laboratory<'_> {
     }
 
     /// Returns the shortest time of a few launches.
-    fn fastest_seconds(
-        &self,
-        mut launch: impl FnMut() -> Result<(), DeviceError>,
-    ) -> Result<f64, DeviceError> {
-        let run_seconds = time_once(self.device, &mut launch)?;
-        time_on_device(self.device, SWEEP_REPEATS, run_seconds, launch).map(|times| times.fastest())
+    fn fastest_seconds(&self, launch: impl FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
+        time_point(&self.device, SWEEP_REPEATS, launch).map(|times| times.fastest())
     }
 
     /// Returns the FMAs that one SM completes per cycle.
@@ -214,6 +221,6 @@ impl Laboratory<'_> {
 
     /// Measures the cycles of an FMA that waits for the one before. None on a CPU.
     fn fma_latency(&self) -> Result<Option<f64>, DeviceError> {
-        if self.is_gpu() { latency_cycles(self.device, &one_register_fma()) } else { Ok(None) }
+        if self.is_gpu() { latency_cycles(&self.device, &one_register_fma()) } else { Ok(None) }
     }
 }

@@ -4,7 +4,7 @@ use orrery_device::DeviceError;
 use orrery_measure::format::{format_number, format_rate};
 use orrery_model::analysis::max_or_nan;
 
-use super::super::{Ladder, Scale, Sweep, SweepSeries};
+use super::super::{Ladder, Sweep, SweepScale, SweepSeries};
 use super::{FLOATS_PER_FMA, Laboratory};
 use crate::experiments::occupancy::loads::{LoadShape, Loads, whole_numbers};
 
@@ -53,8 +53,8 @@ pub fn chains_and_warps(lab: &Laboratory) -> Result<Sweep, DeviceError> {
         title: "share of the FMA peak, measured and by Little's law".to_owned(),
         parameter: "warps per SM",
         unit: "%",
-        x_scale: Scale::Log,
-        y_scale: Scale::Linear,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Linear,
         values: warps.iter().map(|&warps| f64::from(warps)).collect(),
         series,
     })
@@ -87,7 +87,7 @@ pub fn add_bytes_in_flight(lab: &Laboratory, ladder: &mut Ladder) -> Result<(), 
                 block_size: residents.block_size,
                 dynamic_shared: residents.dynamic_shared,
             };
-            let kernel = Loads::new(lab.device, shape, residents.block_count)?;
+            let kernel = Loads::new(&lab.device, shape, residents.block_count)?;
             let seconds = lab.fastest_seconds(|| kernel.launch(lab.device.queue(), &from))?;
             let threads = residents.block_size * residents.block_count;
             let threads_per_sm = f64::from(threads) / f64::from(lab.device.properties().sm_count.max(1));
@@ -152,8 +152,8 @@ fn bytes_sweep(lab: &Laboratory, measured: &[(String, Vec<LoadPoint>)]) -> Sweep
         title: "bandwidth of reads".to_owned(),
         parameter: "bytes in flight per SM",
         unit: "GB/s",
-        x_scale: Scale::Log,
-        y_scale: Scale::Log,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
         values,
         series,
     }

@@ -6,8 +6,8 @@ use orrery_device::DeviceError;
 use orrery_measure::MeasureError;
 use orrery_measure::timing::Times;
 
-use super::super::{Scale, Sweep, SweepSeries};
-use super::{Measurement, check_rung};
+use super::super::{Sweep, SweepScale, SweepSeries};
+use super::{TransferMeasurement, check_rung};
 use crate::experiments::transfer::segments::{SegmentOrder, SegmentedArrays};
 use crate::experiments::transfer::{HostMemory, PieceCopies, TransferArrays, TransferKind, check_pattern};
 
@@ -60,14 +60,14 @@ fn new_sweep(title: &str, parameter: &'static str, unit: &'static str, values: &
         title: title.to_owned(),
         parameter,
         unit,
-        x_scale: Scale::Log,
-        y_scale: Scale::Log,
+        x_scale: SweepScale::Log,
+        y_scale: SweepScale::Log,
         values: values.iter().map(|value| *value as f64).collect(),
         series: Vec::new(),
     }
 }
 
-impl Measurement<'_, '_> {
+impl TransferMeasurement<'_, '_> {
     /// Measures transfers of 1 KiB up to the largest size: bandwidth and time.
     pub(super) fn sweep_sizes(&mut self, arrays: &mut TransferArrays) -> Result<(), MeasureError> {
         let sizes = sizes_up_to(SMALLEST_BYTES.min(4 * self.len), 4 * self.len);

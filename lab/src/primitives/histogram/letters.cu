@@ -8,19 +8,16 @@
 // Defined by the host: BLOCK_SIZE, BINS (7) and
 //   HAS_SECTIONS     1: each thread counts a section of neighbouring bytes
 //                    0: neighbouring threads count neighbouring bytes (interleaved)
-//   COUNTING         how a counter is incremented, see below
+//   COUNTING         how a counter is incremented:
+//     COUNTING_RACY     reads, adds and writes in three steps. Other threads write in between, and
+//                       their counts are lost.
+//     COUNTING_ATOMIC   one atomic operation on a counter in global memory
+//     COUNTING_PRIVATE  one atomic operation on a counter of the block in shared memory
+//     COUNTING_PRIVATE_TO_THREADS  each thread has counters in shared memory, which no other thread
+//                       writes
 //   LOADS_IN_FLIGHT  loads that a thread issues before it counts the first byte
 //
 // Invariant: `counts` is 0 before the first launch. add_part.cu clears it after each.
-
-// Reads, adds and writes in three steps. Other threads write in between, and their counts are lost.
-#define COUNTING_RACY 1
-// One atomic operation on a counter in global memory.
-#define COUNTING_ATOMIC 2
-// One atomic operation on a counter of the block in shared memory.
-#define COUNTING_PRIVATE 3
-// Each thread has counters in shared memory. No other thread writes them.
-#define COUNTING_PRIVATE_TO_THREADS 4
 
 // Distance of the counters of neighbouring bins. Counter `bin` of thread t is at
 // bin * BLOCK_SIZE + t, so the lanes of a warp use different banks, whatever their letters are.

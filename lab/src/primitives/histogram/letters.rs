@@ -12,14 +12,19 @@
 //! checks the limits that hold for every order of reads and writes: a count is at most the exact
 //! one, and at least 1 if that is.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{
+    Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, join_sources, kernel_source,
+};
 use rayon::prelude::*;
 
 use super::part_counts::{CountedPart, PartCounts, rung_block_count};
+use crate::kernel_enum::kernel_enum;
 
 // SAFETY: the kernel reads n bytes from `first` on and increments LETTER_BINS counters. The
 // launches pass parts of the input that lie within it, and as many counters.
-const LETTERS: KernelFile = unsafe { KernelFile::new("letters.cu", include_str!("letters.cu")) };
+const LETTERS: KernelFile = unsafe {
+    KernelFile::new("letters.cu", join_sources!(LetterCounting::DEFINES, kernel_source!("letters.cu")))
+};
 
 /// Number of bins: six groups of four letters, and the last two letters.
 pub const LETTER_BINS: usize = 7;
@@ -62,18 +67,20 @@ pub enum LetterPartition {
     Interleaved,
 }
 
-/// Increment of a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LetterCounting {
-    /// Read, add and write: counts are lost.
-    Racy,
-    /// Atomic operations on counters in global memory.
-    Atomic,
-    /// Atomic operations on counters of the block in shared memory.
-    Private,
-    /// Counters of each thread in shared memory, which need no atomic operations. Several loads are
-    /// in flight, so that the loads and not the increments are the limit.
-    PrivateToThreads,
+kernel_enum! {
+    /// Increment of a counter.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum LetterCounting {
+        /// Read, add and write: counts are lost.
+        Racy = 1 => "COUNTING_RACY",
+        /// Atomic operations on counters in global memory.
+        Atomic = 2 => "COUNTING_ATOMIC",
+        /// Atomic operations on counters of the block in shared memory.
+        Private = 3 => "COUNTING_PRIVATE",
+        /// Counters of each thread in shared memory, which need no atomic operations. Several loads are
+        /// in flight, so that the loads and not the increments are the limit.
+        PrivateToThreads = 4 => "COUNTING_PRIVATE_TO_THREADS",
+    }
 }
 
 /// One rung of the ladder.
@@ -131,19 +138,16 @@ impl LetterHistogram {
         partition: LetterPartition,
         counting: LetterCounting,
     ) -> Result<Self, DeviceError> {
-        // The numbers of COUNTING in letters.cu.
-        let (counting, loads_in_flight) = match counting {
-            LetterCounting::Racy => (1, 1),
-            LetterCounting::Atomic => (2, 1),
-            LetterCounting::Private => (3, 1),
-            LetterCounting::PrivateToThreads => (4, LOADS_IN_FLIGHT),
+        let loads_in_flight = match counting {
+            LetterCounting::PrivateToThreads => LOADS_IN_FLIGHT,
+            _ => 1,
         };
         let has_sections = partition == LetterPartition::Sections;
         let definitions = [
             ("BLOCK_SIZE", BLOCK_SIZE.to_string()),
             ("BINS", LETTER_BINS.to_string()),
             ("HAS_SECTIONS", u8::from(has_sections).to_string()),
-            ("COUNTING", counting.to_string()),
+            ("COUNTING", counting.kernel_name().to_owned()),
             ("LOADS_IN_FLIGHT", loads_in_flight.to_string()),
         ];
         Ok(Self {

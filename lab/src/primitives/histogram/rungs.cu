@@ -2,19 +2,14 @@
 //
 // Counts n bytes from `first` on. n is below 2^32, and `first` is a multiple of 16. RUNG selects
 // how:
-//   1  each thread counts a section of neighbouring bytes
-//   2  neighbouring threads count neighbouring bytes
-//   3  neighbouring threads load neighbouring vectors of 16 bytes
-//   4  as 3, in a table per block in shared memory
-//   5  as 3, in a table per warp in shared memory
+//   RUNG_BLOCKED          each thread counts a section of neighbouring bytes
+//   RUNG_INTERLEAVED      neighbouring threads count neighbouring bytes
+//   RUNG_WIDE_LOADS       neighbouring threads load neighbouring vectors of 16 bytes
+//   RUNG_TABLE_PER_BLOCK  the same, in a table per block in shared memory
+//   RUNG_TABLE_PER_WARP   the same, in a table per warp in shared memory
 //
 // Invariant: `counts` is 0 before the first launch. add_part.cu clears it after each.
 
-#define RUNG_BLOCKED 1
-#define RUNG_INTERLEAVED 2
-#define RUNG_WIDE_LOADS 3
-#define RUNG_TABLE_PER_BLOCK 4
-#define RUNG_TABLE_PER_WARP 5
 #define BINS 256
 
 #if RUNG >= RUNG_TABLE_PER_BLOCK

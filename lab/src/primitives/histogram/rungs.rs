@@ -1,30 +1,37 @@
 //! Ladder of histograms of bytes in 256 bins: the exact steps of the course, and the production
 //! kernel. [`super::letters`] has the course's case, with its races.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{
+    Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, join_sources, kernel_source,
+};
 
 use super::part_counts::{CountedPart, PartCounts, rung_block_count};
 use super::{BYTE_BINS, Histogram};
+use crate::kernel_enum::kernel_enum;
 
 // SAFETY: the kernel reads n bytes from `first` on and writes 256 counts. The launches pass parts
 // of the input that lie within it.
-const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
+const RUNGS: KernelFile = unsafe {
+    KernelFile::new("rungs.cu", join_sources!(HistogramVariant::DEFINES, kernel_source!("rungs.cu")))
+};
 
-/// Algorithm of a rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HistogramVariant {
-    /// Each thread counts a section of neighbouring bytes.
-    Blocked,
-    /// Neighbouring threads count neighbouring bytes.
-    Interleaved,
-    /// Neighbouring threads load neighbouring vectors of 16 bytes.
-    WideLoads,
-    /// Each block has a table in shared memory.
-    Private,
-    /// Each warp has a table in shared memory.
-    PrivateToWarps,
-    /// [`Histogram`]: each lane has a table, which the warps of the block share.
-    Production,
+kernel_enum! {
+    /// Algorithm of a rung.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum HistogramVariant {
+        /// Each thread counts a section of neighbouring bytes.
+        Blocked = 1 => "RUNG_BLOCKED",
+        /// Neighbouring threads count neighbouring bytes.
+        Interleaved = 2 => "RUNG_INTERLEAVED",
+        /// Neighbouring threads load neighbouring vectors of 16 bytes.
+        WideLoads = 3 => "RUNG_WIDE_LOADS",
+        /// Each block has a table in shared memory.
+        Private = 4 => "RUNG_TABLE_PER_BLOCK",
+        /// Each warp has a table in shared memory.
+        PrivateToWarps = 5 => "RUNG_TABLE_PER_WARP",
+        /// [`Histogram`]: each lane has a table, which the warps of the block share.
+        Production = 6 => "RUNG_PRODUCTION",
+    }
 }
 
 /// One rung of the ladder.
@@ -74,19 +81,12 @@ enum HistogramMethod {
 impl RungHistogram {
     /// Compiles the rung.
     pub fn new(device: &Device, variant: HistogramVariant) -> Result<Self, DeviceError> {
-        // The numbers of RUNG in rungs.cu.
-        let rung = match variant {
-            HistogramVariant::Blocked => 1,
-            HistogramVariant::Interleaved => 2,
-            HistogramVariant::WideLoads => 3,
-            HistogramVariant::Private => 4,
-            HistogramVariant::PrivateToWarps => 5,
-            HistogramVariant::Production => {
-                let method = HistogramMethod::Production(Histogram::new(device)?);
-                return Ok(Self { device: device.clone(), method });
-            }
-        };
-        let definitions = [("RUNG", rung.to_string()), ("BLOCK_SIZE", BLOCK_SIZE.to_string())];
+        if variant == HistogramVariant::Production {
+            let method = HistogramMethod::Production(Histogram::new(device)?);
+            return Ok(Self { device: device.clone(), method });
+        }
+        let definitions =
+            [("RUNG", variant.kernel_name().to_owned()), ("BLOCK_SIZE", BLOCK_SIZE.to_string())];
         let method = HistogramMethod::Launches {
             kernel: device.build(&RUNGS, &definitions, Math::Precise)?.kernel("count")?,
             counts: PartCounts::new(device, BYTE_BINS)?,

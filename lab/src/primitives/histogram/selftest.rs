@@ -6,10 +6,13 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError, DeviceKind};
 
 use super::binned::{self, BinnedHistogram, FloatBins};
-use super::letters::{self, COURSE_TEXT, LETTER_BINS, LetterCounting, LetterHistogram, letters_reference};
-use super::rungs::{RungHistogram, rungs};
+use super::letters::{
+    COURSE_TEXT, LETTER_BINS, LetterCounting, LetterHistogram, LetterRung, letters_reference,
+};
+use super::rungs::{HistogramRung, HistogramVariant, RungHistogram};
 use super::wide::{WIDE_BINS, WideHistogram, wide_reference};
 use super::{Histogram, HistogramStrategy, histogram_reference};
+use crate::ladder::check_rungs;
 use crate::primitives::edge_lengths;
 
 /// Returns all checks of this module.
@@ -23,8 +26,8 @@ pub fn checks() -> Vec<Check> {
         check("of bytes in few tables", few_tables),
         check("beyond 2^32", carry_into_high_word),
         check("of floats in equal bins", compare_floats),
-        check("by every rung of its ladder", every_rung),
-        check("of letters by every rung", every_letter_rung),
+        check("by every rung of its ladder", check_rungs::<HistogramRung>),
+        check("of letters by every rung", check_rungs::<LetterRung>),
         check("of 65,536 bins", compare_wide),
     ]
 }
@@ -148,18 +151,16 @@ fn compare_floats(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn every_rung(device: &Device) -> Result<(), String> {
-    for rung in rungs() {
-        let with_name = |error: String| format!("{}: {error}", rung.name);
-        let histogram = RungHistogram::new(device, rung.variant).map_err(message)?;
-        let to = device.upload(&[1; super::BYTE_BINS]).map_err(message)?;
-        for value in [|_| 200, |i| random_bits(i) as u8] {
-            for n in edge_lengths() {
-                let data: Vec<u8> = (0..n as u64).map(value).collect();
-                let from = device.upload(&data).map_err(message)?;
-                histogram.launch(device.queue(), &from, &to).map_err(message)?;
-                compare(n, &to.to_vec().map_err(message)?, &histogram_reference(&data)).map_err(with_name)?;
-            }
+/// Compares the counts of an algorithm for bytes with the reference.
+pub fn check_variant(device: &Device, variant: HistogramVariant) -> Result<(), String> {
+    let histogram = RungHistogram::new(device, variant).map_err(message)?;
+    let to = device.upload(&[1; super::BYTE_BINS]).map_err(message)?;
+    for value in [|_| 200, |i| random_bits(i) as u8] {
+        for n in edge_lengths() {
+            let data: Vec<u8> = (0..n as u64).map(value).collect();
+            let from = device.upload(&data).map_err(message)?;
+            histogram.launch(device.queue(), &from, &to).map_err(message)?;
+            compare(n, &to.to_vec().map_err(message)?, &histogram_reference(&data))?;
         }
     }
     Ok(())
@@ -180,7 +181,7 @@ fn check_racy(n: usize, found: &[u64], exact: &[u64]) -> Result<(), String> {
 }
 
 /// Counts the sentence of the course, texts of random bytes and equal letters.
-fn every_letter_rung(device: &Device) -> Result<(), String> {
+pub fn check_letters(device: &Device, rung: &LetterRung) -> Result<(), String> {
     let mut texts = vec![COURSE_TEXT.to_vec()];
     for n in [0, 1, 2, 255, 256, 257, 65_537] {
         texts.push((0..n).map(|i| random_bits(i) as u8).collect());
@@ -193,19 +194,16 @@ fn every_letter_rung(device: &Device) -> Result<(), String> {
         texts.push((0..(1 << 22) + 5).map(|i| b'a' + (random_bits(i) % 27) as u8).collect());
     }
     let to = device.upload(&[1; LETTER_BINS]).map_err(message)?;
-    for rung in letters::rungs() {
-        let histogram = LetterHistogram::new(device, rung.partition, rung.counting).map_err(message)?;
-        for text in &texts {
-            let from = device.upload(text).map_err(message)?;
-            histogram.launch(device.queue(), &from, &to).map_err(message)?;
-            let (found, exact) = (to.to_vec().map_err(message)?, letters_reference(text));
-            // A single letter has no one to race with.
-            let result = if rung.counting == LetterCounting::Racy && text.len() > 1 {
-                check_racy(text.len(), &found, &exact)
-            } else {
-                compare(text.len(), &found, &exact)
-            };
-            result.map_err(|error| format!("{}: {error}", rung.name))?;
+    let histogram = LetterHistogram::new(device, rung.partition, rung.counting).map_err(message)?;
+    for text in &texts {
+        let from = device.upload(text).map_err(message)?;
+        histogram.launch(device.queue(), &from, &to).map_err(message)?;
+        let (found, exact) = (to.to_vec().map_err(message)?, letters_reference(text));
+        // A single letter has no one to race with.
+        if rung.counting == LetterCounting::Racy && text.len() > 1 {
+            check_racy(text.len(), &found, &exact)?;
+        } else {
+            compare(text.len(), &found, &exact)?;
         }
     }
     Ok(())

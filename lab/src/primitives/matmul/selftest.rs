@@ -6,8 +6,9 @@ use orrery_device::check::Check;
 use orrery_device::testing::random_bits;
 use orrery_device::{Device, DeviceError, DeviceKind};
 
-use super::rungs::{MatmulVariant, RungMatmul, expected_with_bound, rungs};
+use super::rungs::{MatmulRung, MatmulVariant, RungMatmul, expected_with_bound};
 use super::{Matmul, MatmulStrategy, MatrixNumber, Product, TensorMatmul, matmul_reference};
+use crate::ladder::check_rungs;
 
 /// Largest relative error of a number that is rounded to TF32.
 const TF32_ERROR: f64 = 1.0 / 2048.0;
@@ -21,7 +22,7 @@ pub fn checks() -> Vec<Check> {
         check("of transposed matrices", transposed),
         check("with alpha and beta", coefficients),
         check("by every strategy", every_strategy),
-        check("by every rung of its ladder", every_rung),
+        check("by every rung of its ladder", check_rungs::<MatmulRung>),
         check("on tensor cores", on_tensor_cores),
     ]
 }
@@ -125,25 +126,22 @@ fn every_strategy(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn every_rung(device: &Device) -> Result<(), String> {
+/// Compares the products of an algorithm with the sums in f64.
+pub fn check_variant(device: &Device, variant: MatmulVariant) -> Result<(), String> {
     let gpu_only = [[256, 512, 96]];
     let shapes = [[1, 1, 1], [17, 31, 5], [33, 65, 17], [64, 64, 64], [1, 40, 33], [7, 1, 2]];
     let is_gpu = device.properties().kind == DeviceKind::Gpu;
     for [m, n, k] in shapes.into_iter().chain(gpu_only.into_iter().filter(|_| is_gpu)) {
         let product = Product::<f32>::new(m, n, k);
         let [a, b, c] = random_matrices(&product);
-        let upload = |numbers: &Vec<f32>| device.upload(numbers).map_err(|error| error.to_string());
-        let [device_a, device_b, device_c] = [upload(&a)?, upload(&b)?, upload(&c)?];
-        for rung in rungs() {
-            let run = || -> Result<Option<Vec<f32>>, DeviceError> {
-                let Some(matmul) = RungMatmul::new(device, rung.variant, product)? else { return Ok(None) };
-                matmul.launch(device.queue(), &device_a, &device_b, &device_c)?;
-                Ok(Some(device_c.to_vec()?))
-            };
-            let Some(found) = run().map_err(|error| error.to_string())? else { continue };
-            check_rung(rung.variant, &product, &a, &b, &found)
-                .map_err(|why| format!("{}: {why}", rung.name))?;
-        }
+        let run = || -> Result<Option<Vec<f32>>, DeviceError> {
+            let Some(matmul) = RungMatmul::new(device, variant, product)? else { return Ok(None) };
+            let [a, b, c] = [device.upload(&a)?, device.upload(&b)?, device.upload(&c)?];
+            matmul.launch(device.queue(), &a, &b, &c)?;
+            c.to_vec().map(Some)
+        };
+        let Some(found) = run().map_err(|error| error.to_string())? else { continue };
+        check_rung(variant, &product, &a, &b, &found)?;
     }
     Ok(())
 }

@@ -1,15 +1,8 @@
-// Transpose of floats: the rungs of the ladder (rungs.rs). RUNG selects the step, from 1 to 6.
+// Transpose of floats: the rungs of the ladder (rungs.rs). RUNG selects the step.
 //
 // A block has a tile of TILE x TILE elements, one element per thread, or four with
 // RUNG_FOUR_ELEMENTS. Every element is read and written once. The rungs differ in the order of
 // accesses to global and shared memory, which decides how much of the bandwidth they reach.
-
-#define RUNG_COPY 1
-#define RUNG_NAIVE 2
-#define RUNG_SHARED_TILE 3
-#define RUNG_PADDED_TILE 4
-#define RUNG_DIAGONAL 5
-#define RUNG_FOUR_ELEMENTS 6
 
 #define HAS_SHARED_TILE (RUNG >= RUNG_SHARED_TILE)
 #if RUNG >= RUNG_PADDED_TILE

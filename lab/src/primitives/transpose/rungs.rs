@@ -1,34 +1,41 @@
 //! Ladder of transposes of f32: the steps of a course (notes on GPU computing), and four more.
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{
+    Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, join_sources, kernel_source,
+};
 
 use super::{MatrixShape, Transpose};
+use crate::kernel_enum::kernel_enum;
 
 // SAFETY: a block accesses those elements of its tile that are within rows x columns. `launch`
 // checks that both buffers have that many.
-const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
+const RUNGS: KernelFile = unsafe {
+    KernelFile::new("rungs.cu", join_sources!(TransposeVariant::DEFINES, kernel_source!("rungs.cu")))
+};
 
 /// Rows and columns of a tile, for the rungs that have one. The course uses 16, as many as threads
 /// of its GPU accessed memory together.
 pub const TILES: [u32; 2] = [16, 32];
 
-/// Algorithm of a rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TransposeVariant {
-    /// Copies without transposing, with the same threads as [`Self::Naive`].
-    Copy,
-    /// Reads rows and writes columns: the stores of a warp lie a row apart.
-    Naive,
-    /// Tile in shared memory: reads and writes rows. Columns of the tile lie in the same bank.
-    SharedTile,
-    /// One more column in the tile, which nothing uses: columns lie in different banks.
-    PaddedTile,
-    /// Blocks take tiles along diagonals.
-    Diagonal,
-    /// Four elements per thread, in the order of blocks of [`Self::PaddedTile`].
-    FourElements,
-    /// [`Transpose`]: tiles of 64 x 64, loads and stores of 16 bytes.
-    Production,
+kernel_enum! {
+    /// Algorithm of a rung.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum TransposeVariant {
+        /// Copies without transposing, with the same threads as [`Self::Naive`].
+        Copy = 1 => "RUNG_COPY",
+        /// Reads rows and writes columns: the stores of a warp lie a row apart.
+        Naive = 2 => "RUNG_NAIVE",
+        /// Tile in shared memory: reads and writes rows. Columns of the tile lie in the same bank.
+        SharedTile = 3 => "RUNG_SHARED_TILE",
+        /// One more column in the tile, which nothing uses: columns lie in different banks.
+        PaddedTile = 4 => "RUNG_PADDED_TILE",
+        /// Blocks take tiles along diagonals.
+        Diagonal = 5 => "RUNG_DIAGONAL",
+        /// Four elements per thread, in the order of blocks of [`Self::PaddedTile`].
+        FourElements = 6 => "RUNG_FOUR_ELEMENTS",
+        /// [`Transpose`]: tiles of 64 x 64, loads and stores of 16 bytes.
+        Production = 7 => "RUNG_PRODUCTION",
+    }
 }
 
 impl TransposeVariant {
@@ -88,20 +95,10 @@ impl RungTranspose {
         tile: u32,
         shape: MatrixShape,
     ) -> Result<Self, DeviceError> {
-        // The numbers of RUNG in rungs.cu.
-        let rung = match variant {
-            TransposeVariant::Copy => 1,
-            TransposeVariant::Naive => 2,
-            TransposeVariant::SharedTile => 3,
-            TransposeVariant::PaddedTile => 4,
-            TransposeVariant::Diagonal => 5,
-            TransposeVariant::FourElements => 6,
-            TransposeVariant::Production => {
-                let method = TransposeMethod::Production(Transpose::new(device, shape)?);
-                return Ok(Self { shape, method });
-            }
-        };
-        let definitions = [("RUNG", rung.to_string()), ("TILE", tile.to_string())];
+        if variant == TransposeVariant::Production {
+            return Ok(Self::production(Transpose::new(device, shape)?));
+        }
+        let definitions = [("RUNG", variant.kernel_name().to_owned()), ("TILE", tile.to_string())];
         let kernel = device.build(&RUNGS, &definitions, Math::Precise)?.kernel("transpose_rung")?;
         let thread_rows = if variant == TransposeVariant::FourElements { tile / 4 } else { tile };
         Ok(Self { shape, method: TransposeMethod::Tiles { kernel, tile, thread_rows } })

@@ -6,8 +6,9 @@ use orrery_device::check::Check;
 use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind, Element};
 
-use super::rungs::{RungTranspose, TILES, TransposeVariant, rungs};
+use super::rungs::{RungTranspose, TILES, TransposeRung, TransposeVariant};
 use super::{MatrixShape, Transpose, TransposeInPlace, TransposeStrategy, transpose_reference};
+use crate::ladder::check_rungs;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
@@ -20,7 +21,7 @@ pub fn checks() -> Vec<Check> {
         check("elements of 16 bytes", all_shapes::<[f32; 4]>),
         check("squares in place", squares_in_place),
         check("with every candidate strategy", every_candidate),
-        check("by every rung of its ladder", every_rung),
+        check("by every rung of its ladder", check_rungs::<TransposeRung>),
     ]
 }
 
@@ -163,15 +164,13 @@ fn every_candidate(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-fn every_rung(device: &Device) -> Result<(), String> {
+/// Compares the results of an algorithm with the reference.
+pub fn check_variant(device: &Device, variant: TransposeVariant) -> Result<(), String> {
     // OpenCL on a CPU compiles slowly. There, one tile represents both.
     let tiles = if device.properties().kind == DeviceKind::Gpu { &TILES[..] } else { &TILES[..1] };
-    for rung in rungs() {
-        for &tile in tiles.iter().filter(|tile| *tile * *tile <= device.properties().max_block_size) {
-            for shape in shapes(tile as usize) {
-                compare_rung(device, rung.variant, tile, shape)
-                    .map_err(|error| format!("{}, tile {tile}: {error}", rung.name))?;
-            }
+    for &tile in tiles.iter().filter(|tile| *tile * *tile <= device.properties().max_block_size) {
+        for shape in shapes(tile as usize) {
+            compare_rung(device, variant, tile, shape).map_err(|error| format!("tile {tile}: {error}"))?;
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use tree::insertion::{BLOCKS_PER_SM, Insertion, InsertionOptions};
 
 /// Number of CPU threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
+pub enum ThreadCount {
     /// One thread.
     One,
     /// One thread per core.
@@ -27,7 +27,7 @@ pub enum Threads {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GravityRungKind {
     /// CPU.
-    Cpu(GravityCpuStrategy, Threads),
+    Cpu(GravityCpuStrategy, ThreadCount),
     /// One CPU thread, with the loops of [`direct::plain`].
     PlainCpu,
     /// Device, with this strategy of a solver.

@@ -9,11 +9,12 @@ use orrery_fields::heat::{Conductivity, HeatProblem, Plate, reference};
 use orrery_model::Precision;
 use orrery_model::grid::{Boundaries, Boundary, Grid};
 
-use super::{HeatRung, RungHeat, rungs};
+use super::{HeatRung, RungHeat};
+use crate::ladder::check_rungs;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
-    vec![Check { name: "fields: heat by every rung of its ladder".to_owned(), run: every_rung }]
+    vec![Check { name: "fields: heat by every rung of its ladder".to_owned(), run: check_rungs::<HeatRung> }]
 }
 
 /// Numbers of nodes: the smallest grid, less than a tile of a block and more, and several tiles.
@@ -82,13 +83,11 @@ impl RungPlate {
     }
 }
 
-fn every_rung(device: &Device) -> Result<(), String> {
+/// Compares a rung for all sizes.
+pub fn check_rung(device: &Device, rung: &HeatRung) -> Result<(), String> {
     for size in SIZES {
-        let plate = RungPlate::new(size);
-        for rung in rungs() {
-            let place = || format!("{}, {} x {} nodes", rung.name, size.0, size.1);
-            plate.compare(device, &rung).map_err(|error| format!("{}: {error}", place()))?;
-        }
+        let compared = RungPlate::new(size).compare(device, rung);
+        compared.map_err(|error| format!("{} x {} nodes: {error}", size.0, size.1))?;
     }
     Ok(())
 }

@@ -4,13 +4,19 @@
 
 pub mod selftest;
 
-use orrery_device::{Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue};
+use orrery_device::{
+    Buffer, Device, DeviceError, Kernel, KernelFile, Math, Queue, join_sources, kernel_source,
+};
 use orrery_primitives::PrimitiveNumber;
 use orrery_primitives::reduce::{Reduce, ReduceOperation, ReduceStrategy};
 
+use crate::kernel_enum::kernel_enum;
+
 // SAFETY: a block reads its share of n elements and writes one. The launches pass the length of the
 // input as n, and an output with one element per block.
-const RUNGS: KernelFile = unsafe { KernelFile::new("rungs.cu", include_str!("rungs.cu")) };
+const RUNGS: KernelFile = unsafe {
+    KernelFile::new("rungs.cu", join_sources!(ReductionVariant::DEFINES, kernel_source!("rungs.cu")))
+};
 
 /// Number types of the ladder: f32 and i32.
 pub trait RungNumber: PrimitiveNumber {
@@ -29,25 +35,27 @@ impl RungNumber for i32 {
 /// Block sizes (threads per block) in the course's table.
 pub const BLOCK_SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 
-/// Algorithm of a rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReductionVariant {
-    /// Adds pairs of neighbours, then pairs of their sums. Every second thread works, then every
-    /// fourth, and so on.
-    Divergent,
-    /// Adds the same pairs with the first threads of the block, so warps do not diverge.
-    Addresses,
-    /// Adds the upper half to the lower half: neighbouring threads use neighbouring banks.
-    Banks,
-    /// Half as many blocks, whose threads add a first pair as they load.
-    FirstAdd,
-    /// The last warp needs no barriers of the block.
-    LastWarp,
-    /// Warp shuffles.
-    Shuffles,
-    /// [`Reduce`]: a limited number of blocks, loads of 16 bytes, many loads per thread, one
-    /// launch.
-    Production,
+kernel_enum! {
+    /// Algorithm of a rung.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ReductionVariant {
+        /// Adds pairs of neighbours, then pairs of their sums. Every second thread works, then every
+        /// fourth, and so on.
+        Divergent = 1 => "RUNG_DIVERGENT",
+        /// Adds the same pairs with the first threads of the block, so warps do not diverge.
+        Addresses = 2 => "RUNG_INTERLEAVED",
+        /// Adds the upper half to the lower half: neighbouring threads use neighbouring banks.
+        Banks = 3 => "RUNG_NO_BANK_CONFLICTS",
+        /// Half as many blocks, whose threads add a first pair as they load.
+        FirstAdd = 4 => "RUNG_FIRST_ADD",
+        /// The last warp needs no barriers of the block.
+        LastWarp = 5 => "RUNG_LAST_WARP",
+        /// Warp shuffles.
+        Shuffles = 6 => "RUNG_SHUFFLES",
+        /// [`Reduce`]: a limited number of blocks, loads of 16 bytes, many loads per thread, one
+        /// launch.
+        Production = 7 => "RUNG_PRODUCTION",
+    }
 }
 
 /// One rung of the ladder.
@@ -131,31 +139,23 @@ enum SumMethod<T: RungNumber> {
 impl<T: RungNumber> RungSum<T> {
     /// Compiles the rung for `block_size` threads per block, one of [`BLOCK_SIZES`].
     pub fn new(device: &Device, variant: ReductionVariant, block_size: u32) -> Result<Self, DeviceError> {
-        // The numbers of RUNG in rungs.cu.
-        let rung = match variant {
-            ReductionVariant::Divergent => 1,
-            ReductionVariant::Addresses => 2,
-            ReductionVariant::Banks => 3,
-            ReductionVariant::FirstAdd => 4,
-            ReductionVariant::LastWarp => 5,
-            ReductionVariant::Shuffles => 6,
-            ReductionVariant::Production => {
-                let strategy = ReduceStrategy { block_size, ..ReduceStrategy::default() };
-                let method =
-                    SumMethod::Production(Reduce::with_strategy(device, ReduceOperation::Sum, strategy)?);
-                return Ok(Self { device: device.clone(), block_size, method });
-            }
-        };
+        if variant == ReductionVariant::Production {
+            let strategy = ReduceStrategy { block_size, ..ReduceStrategy::default() };
+            let method =
+                SumMethod::Production(Reduce::with_strategy(device, ReduceOperation::Sum, strategy)?);
+            return Ok(Self { device: device.clone(), block_size, method });
+        }
         let [number, shuffle] = T::NUMBER_AND_SHUFFLE.map(str::to_owned);
         let definitions = [
-            ("RUNG", rung.to_string()),
+            ("RUNG", variant.kernel_name().to_owned()),
             ("BLOCK_SIZE", block_size.to_string()),
             ("NUMBER", number),
             ("SHUFFLE_NUMBER", shuffle),
         ];
         let method = SumMethod::Layers {
             kernel: device.build(&RUNGS, &definitions, Math::Precise)?.kernel("sum_layer")?,
-            numbers_per_block: block_size as usize * if rung >= 4 { 2 } else { 1 },
+            numbers_per_block: block_size as usize
+                * if variant >= ReductionVariant::FirstAdd { 2 } else { 1 },
             layer_results: [device.zeros(0)?, device.zeros(0)?],
         };
         Ok(Self { device: device.clone(), block_size, method })

@@ -1,19 +1,12 @@
 // Sum of numbers, one layer per launch: the rungs of the course's ladder of reductions (mod.rs).
 //
 // Each block sums NUMBERS_PER_BLOCK numbers to one. The host launches layers until one number is
-// left. RUNG selects how the block sums, from 1 (slowest) to 6. From rung 4 on each thread adds a
-// pair of numbers as it loads them, so no thread only loads.
+// left. RUNG selects how the block sums. From RUNG_FIRST_ADD on each thread adds a pair of numbers as
+// it loads them, so no thread only loads.
 //
 // Defined by the host (mod.rs): RUNG, BLOCK_SIZE, NUMBER, which is float, or uint for integers:
 // signed overflow is undefined in C, and unsigned sums have the same bits. SHUFFLE_NUMBER is the
 // shuffle of a NUMBER.
-
-#define RUNG_DIVERGENT 1
-#define RUNG_INTERLEAVED 2
-#define RUNG_NO_BANK_CONFLICTS 3
-#define RUNG_FIRST_ADD 4
-#define RUNG_LAST_WARP 5
-#define RUNG_SHUFFLES 6
 
 #if RUNG >= RUNG_FIRST_ADD
 #define NUMBERS_PER_BLOCK (2 * BLOCK_SIZE)

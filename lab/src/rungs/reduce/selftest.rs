@@ -6,15 +6,16 @@ use orrery_device::testing::random_bits;
 use orrery_device::{Buffer, Device, DeviceError, DeviceKind};
 use orrery_primitives::reduce::{ReduceOperation, reduce_reference};
 
-use super::{BLOCK_SIZES, ReductionVariant, RungNumber, RungSum, rungs};
+use super::{BLOCK_SIZES, ReductionRung, ReductionVariant, RungNumber, RungSum, rungs};
+use crate::ladder::check_rungs;
 use crate::primitives::edge_lengths;
 
 /// Returns all checks of this module.
 pub fn checks() -> Vec<Check> {
     let check = |name: &str, run| Check { name: format!("primitives: reduce {name}"), run };
     vec![
-        check("by every rung of its ladder", |device| every_rung(device, small_whole_number)),
-        check("by every rung of its ladder, in integers", |device| every_rung(device, |bits| bits as i32)),
+        check("by every rung of its ladder", check_rungs::<ReductionRung>),
+        check("by every rung of its ladder, in integers", integer_sums),
     ]
 }
 
@@ -25,16 +26,31 @@ fn small_whole_number(bits: u64) -> f32 {
     if bits.is_multiple_of(2) { magnitude } else { -magnitude }
 }
 
+/// Compares the sums of an algorithm with the reference.
+pub fn check_sums(device: &Device, variant: ReductionVariant) -> Result<(), String> {
+    compare_block_sizes(device, variant, small_whole_number)
+}
+
+fn integer_sums(device: &Device) -> Result<(), String> {
+    for rung in rungs() {
+        let compared = compare_block_sizes(device, rung.variant, |bits| bits as i32);
+        compared.map_err(|error| format!("{}: {error}", rung.name))?;
+    }
+    Ok(())
+}
+
 /// Compares sums of numbers that `from_bits` makes of random bits. They have the same sum in any
 /// order.
-fn every_rung<T: RungNumber>(device: &Device, from_bits: fn(u64) -> T) -> Result<(), String> {
+fn compare_block_sizes<T: RungNumber>(
+    device: &Device,
+    variant: ReductionVariant,
+    from_bits: fn(u64) -> T,
+) -> Result<(), String> {
     // OpenCL on a CPU compiles slowly. There, one block size of two warps represents all.
     let block_sizes = if device.properties().kind == DeviceKind::Gpu { &BLOCK_SIZES[..] } else { &[64] };
-    for rung in rungs() {
-        for &block_size in block_sizes.iter().filter(|size| **size <= device.properties().max_block_size) {
-            compare_rung(device, rung.variant, block_size, from_bits)
-                .map_err(|error| format!("{}, {block_size} threads: {error}", rung.name))?;
-        }
+    for &block_size in block_sizes.iter().filter(|size| **size <= device.properties().max_block_size) {
+        compare_rung(device, variant, block_size, from_bits)
+            .map_err(|error| format!("{block_size} threads: {error}"))?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use orrery_gravity::solver::direct::device::{DirectDeviceStrategy, DirectKernel}
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 
-use super::{GravityRung, GravityRungKind, LectureStrategy, Threads};
+use super::{GravityRung, GravityRungKind, LectureStrategy, ThreadCount};
 use course::{CourseKernel, CourseStrategy, VectorKernel, VectorStrategy};
 
 /// Compute capabilities of the GPUs for which the course reports gains, in the order of
@@ -111,8 +111,12 @@ fn cpu_rungs() -> Vec<GravityRung> {
     let strategy = GravityCpuStrategy::Direct(DirectCpuStrategy::new(precision, InstructionSet::best()));
     vec![
         rung("CPU, one thread, scalar", GravityRungKind::PlainCpu, "array of structures, two plain loops"),
-        rung("CPU, one thread, SIMD", GravityRungKind::Cpu(strategy, Threads::One), "tiles in the L1 cache"),
-        rung("CPU, all cores, SIMD", GravityRungKind::Cpu(strategy, Threads::All), ""),
+        rung(
+            "CPU, one thread, SIMD",
+            GravityRungKind::Cpu(strategy, ThreadCount::One),
+            "tiles in the L1 cache",
+        ),
+        rung("CPU, all cores, SIMD", GravityRungKind::Cpu(strategy, ThreadCount::All), ""),
     ]
 }
 

@@ -15,7 +15,7 @@ use orrery_gravity::solver::tree::device::{Order, TreeDeviceStrategy};
 use orrery_model::Precision;
 use orrery_simd::InstructionSet;
 
-use super::{GravityRung, GravityRungKind, LectureStrategy, Threads};
+use super::{GravityRung, GravityRungKind, LectureStrategy, ThreadCount};
 use insertion::{InsertionOptions, Waiting, WarpWalk};
 
 /// Opening angle of every rung, for the geometric acceptance.
@@ -34,8 +34,8 @@ pub fn rungs(device: Option<&Device>) -> Vec<GravityRung> {
         rung(name, kind, single, "quadrupoles")
     };
     let mut rungs = vec![
-        cpu("CPU, one thread, scalar", InstructionSet::Portable, Threads::One),
-        cpu("CPU, all cores, SIMD", InstructionSet::best(), Threads::All),
+        cpu("CPU, one thread, scalar", InstructionSet::Portable, ThreadCount::One),
+        cpu("CPU, all cores, SIMD", InstructionSet::best(), ThreadCount::All),
     ];
     let Some(device) = device else { return rungs };
 

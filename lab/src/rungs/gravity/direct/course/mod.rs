@@ -18,8 +18,8 @@ use orrery_gravity::solver::direct::device::{EvaluationFrame, FRAME_SLOTS_SOURCE
 use orrery_measure::workload::{TimedSolver, all_pairs};
 use orrery_model::Precision;
 
+use crate::kernel_enum::kernel_enum;
 use crate::rungs::gravity::{check_body_count, check_request};
-use crate::rungs::kernel_enum;
 use columns::{AX, AY, AZ, CourseColumns, CourseReal, MASS, X, Y, Z};
 
 // SAFETY: the kernels access n elements of the columns and 10 n of the structures. `CourseSum`
@@ -255,7 +255,7 @@ impl<R: CourseReal> TimedSolver for CourseSum<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rungs::kernel_enum::check_conditions;
+    use crate::kernel_enum::check_conditions;
 
     #[test]
     fn rungs_in_the_kernel_file_are_defined() {

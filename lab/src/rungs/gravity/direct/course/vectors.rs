@@ -9,8 +9,8 @@ use orrery_gravity::solver::direct::device::FRAME_SLOTS_SOURCE;
 use orrery_measure::workload::{TimedSolver, all_pairs};
 
 use super::{BLOCK_SIZE, CONVERT_BLOCK_SIZE, LadderFrame};
+use crate::kernel_enum::kernel_enum;
 use crate::rungs::gravity::{check_body_count, check_request};
-use crate::rungs::kernel_enum;
 
 // SAFETY: the kernels access `floats_per_body` n elements of `bodies`, 3 n of `sums` and n of the
 // columns. `VectorSum::new` allocates as many, and the launches pass n.
@@ -177,7 +177,7 @@ impl TimedSolver for VectorSum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rungs::kernel_enum::check_conditions;
+    use crate::kernel_enum::check_conditions;
 
     #[test]
     fn layouts_in_the_kernel_file_are_defined() {

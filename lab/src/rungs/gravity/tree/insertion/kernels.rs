@@ -122,7 +122,7 @@ mod tests {
     use orrery_device::testing::test_devices;
 
     use super::*;
-    use crate::rungs::kernel_enum::check_conditions;
+    use crate::kernel_enum::check_conditions;
 
     #[test]
     fn names_in_the_kernel_files_are_defined() {

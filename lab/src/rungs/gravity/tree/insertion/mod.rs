@@ -35,8 +35,8 @@ use orrery_gravity::solver::device::ForceRequest;
 use orrery_gravity::solver::direct::device::{Columns, frame_slot};
 use orrery_measure::workload::TimedSolver;
 
+use crate::kernel_enum::kernel_enum;
 use crate::rungs::gravity::{check_body_count, check_request};
-use crate::rungs::kernel_enum;
 use kernels::InsertionKernels;
 
 /// Optimisations of the kernels that insert bodies one by one.

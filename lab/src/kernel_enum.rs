@@ -5,7 +5,7 @@
 /// discriminants.
 ///
 /// `DEFINES` is put before the text of the kernel file. The module is built with
-/// `("RUNG", rung.kernel_name().to_owned())`.
+/// `("RUNG", rung.kernel_name().to_owned())`, or the discriminant is an argument of the kernel.
 macro_rules! kernel_enum {
     (
         $(#[$attribute:meta])*
@@ -20,10 +20,10 @@ macro_rules! kernel_enum {
 
         impl $name {
             /// Definitions of all names, as text of a kernel file.
-            pub(crate) const DEFINES: &str = concat!($("#define ", $kernel_name, " ", $value, "\n"),+);
+            pub const DEFINES: &str = concat!($("#define ", $kernel_name, " ", $value, "\n"),+);
 
             /// Returns the name in kernel files.
-            pub(crate) const fn kernel_name(self) -> &'static str {
+            pub const fn kernel_name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $kernel_name,)+
                 }
@@ -32,21 +32,25 @@ macro_rules! kernel_enum {
     };
 }
 
-pub(super) use kernel_enum;
+pub(crate) use kernel_enum;
 
 /// Checks that the text of a kernel file defines every name in its conditions on `subject`, for
 /// example `RUNG`. The compiler would count a name that is not defined as 0.
 #[cfg(test)]
-pub(super) fn check_conditions(text: &str, subject: &str) {
+pub fn check_conditions(text: &str, subject: &str) {
     let words = |line: &str| -> Vec<String> {
         line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').map(str::to_owned).collect()
     };
-    let is_name = |word: &String| word.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_name = |word: &String| {
+        word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !["if", "elif", subject].contains(&word.as_str())
+    };
     let conditions = text.lines().filter(|line| line.starts_with("#if ") || line.starts_with("#elif "));
-    let mut names = Vec::new();
-    for line in conditions.filter(|line| words(line).iter().any(|word| word == subject)) {
-        names.extend(words(line).into_iter().skip(2).filter(is_name).filter(|word| word != subject));
-    }
+    let parts = conditions.flat_map(|line| line.split("&&")).map(words);
+    let names: Vec<String> = parts
+        .filter(|part| part.iter().any(|word| word == subject))
+        .flat_map(|part| part.into_iter().filter(is_name))
+        .collect();
     assert!(!names.is_empty(), "no condition on {subject}");
     for name in names {
         let is_defined = text.lines().any(|line| line.starts_with(&format!("#define {name} ")));
@@ -57,6 +61,12 @@ pub(super) fn check_conditions(text: &str, subject: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::atomics::device::Returns;
+    use crate::experiments::fences::{LitmusAccess, LitmusFence};
+    use crate::primitives::histogram::letters::LetterCounting;
+    use crate::primitives::histogram::rungs::HistogramVariant;
+    use crate::primitives::transpose::rungs::TransposeVariant;
+    use crate::rungs::reduce::ReductionVariant;
 
     kernel_enum! {
         #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,6 +81,21 @@ mod tests {
         assert_eq!(TestSide::DEFINES, "#define SIDE_LEFT 0\n#define SIDE_RIGHT 1\n");
         assert_eq!([TestSide::Left, TestSide::Right].map(TestSide::kernel_name), ["SIDE_LEFT", "SIDE_RIGHT"]);
         check_conditions("#define SIDE_LEFT 0\n#if SIDE == SIDE_LEFT\n#endif\n", "SIDE");
+    }
+
+    #[test]
+    fn kernel_files_compare_names_that_are_defined() {
+        for (subject, defines, text) in [
+            ("ACCESS", LitmusAccess::DEFINES, include_str!("experiments/fences/fences.cu")),
+            ("FENCE", LitmusFence::DEFINES, include_str!("experiments/fences/fences.cu")),
+            ("RETURNS", Returns::DEFINES, include_str!("experiments/atomics/atomics.cu")),
+            ("COUNTING", LetterCounting::DEFINES, include_str!("primitives/histogram/letters.cu")),
+            ("RUNG", HistogramVariant::DEFINES, include_str!("primitives/histogram/rungs.cu")),
+            ("RUNG", TransposeVariant::DEFINES, include_str!("primitives/transpose/rungs.cu")),
+            ("RUNG", ReductionVariant::DEFINES, include_str!("rungs/reduce/rungs.cu")),
+        ] {
+            check_conditions(&[defines, text].concat(), subject);
+        }
     }
 
     #[test]
