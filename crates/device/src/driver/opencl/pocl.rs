@@ -9,6 +9,12 @@
 //!
 //! Here, a launch that is wider than all before of its kernel waits until nothing else runs, and
 //! runs alone. All later launches that are not wider use its entry.
+//!
+//! The lock cost nothing measurable with PoCL 3.1 on two busy cores. The stress test in
+//! `tests/parallel.rs` (8 threads, 24 kernels) took 9.6 and 11.2 s with it, 11.9 and 11.8 s without
+//! it, and the same CPU time. It did not fail in four runs without the lock, which are too few to
+//! exclude an abort that was seen in one of five. One lock for all builds made no difference either
+//! (11.3 and 11.0 s).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
