@@ -8,8 +8,8 @@
 //! PoCL, on which the other tests run on a machine without a GPU, takes other branches than CUDA
 //! for shuffles, votes and tickets. A list builds rungs and primitives on a device that compiles
 //! kernels, checks the arguments of launches and does not run them, so results have no meaning. It
-//! fails if a kernel does not compile, if a launch does not match a kernel, and if machine code uses
-//! local memory without being in [`ALLOWED_LOCAL_MEMORY`].
+//! fails if a kernel does not compile, if a launch does not match a kernel, and if machine code
+//! uses local memory without being in [`ALLOWED_LOCAL_MEMORY`].
 
 mod experiments;
 mod primitives;
@@ -129,8 +129,8 @@ fn declared_kernels(folder: &Path, found: &mut KernelNames) {
     }
 }
 
-/// Returns the names after `KERNEL(...)`, `KERNEL_2D(...)` and `KERNEL_MIN_BLOCKS(...)` at the start
-/// of a line.
+/// Returns the names after `KERNEL(...)`, `KERNEL_2D(...)` and `KERNEL_MIN_BLOCKS(...)` at the
+/// start of a line.
 fn kernel_names(text: &str) -> Vec<String> {
     let starts = text.match_indices("KERNEL").filter(|(at, _)| *at == 0 || text[..*at].ends_with('\n'));
     let name_after = |(at, _): (usize, &str)| {

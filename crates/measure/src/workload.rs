@@ -174,7 +174,8 @@ impl DeviceWorkload {
         timing::time_on_device(&self.device, repeats, expected_seconds, || self.queue_forces(solver))
     }
 
-    /// Returns the median time of `repeats` force evaluations with a strategy, after an untimed one.
+    /// Returns the median time of `repeats` force evaluations with a strategy, after an untimed
+    /// one.
     pub fn time_strategy(
         &self,
         strategy: impl Into<DeviceStrategy>,

@@ -169,7 +169,8 @@ impl AtomicInput {
         AtomicWorkload { operations, numbers: NUMBERS, pattern }
     }
 
-    /// Returns a rung of `items` operations. The first one of each memory is the roof of the others.
+    /// Returns a rung of `items` operations. The first one of each memory is the roof of the
+    /// others.
     fn new_rung<'a, S: 'a>(
         &'a self,
         is_shared: bool,

@@ -51,7 +51,7 @@ fn rounds_of(n: usize) -> usize {
     n.div_ceil(READS_PER_ROUND).min(i32::MAX as usize)
 }
 
-/// Returns the bytes that so many threads read.
+/// Returns the bytes that `threads` threads read.
 fn bytes_read(threads: usize, rounds: usize) -> f64 {
     BYTES_PER_READ * threads as f64 * (rounds * READS_PER_ROUND) as f64
 }

@@ -127,8 +127,8 @@ impl GravityLadder {
         Ok(())
     }
 
-    /// Builds every rung for few bodies on a device and runs it once, apart from the defaults, which
-    /// are production kernels.
+    /// Builds every rung for few bodies on a device and runs it once, apart from the defaults,
+    /// which are production kernels.
     pub fn run_once(&self, device: &Device) -> Result<(), MeasureError> {
         let references = References::new(self.new_workload);
         let request =

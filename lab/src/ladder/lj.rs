@@ -199,8 +199,8 @@ impl MeltInput {
         Ok(displaced_melt(size))
     }
 
-    /// Returns the runs and the work of an all-pairs rung. The rate is that of `self.n` particles at the same
-    /// time per pair.
+    /// Returns the runs and the work of an all-pairs rung. The rate is that of `self.n` particles
+    /// at the same time per pair.
     fn all_pairs_work(
         &self,
         particles: &FluidParticles,

@@ -71,8 +71,8 @@ impl<'a> BenchPlace<'a> {
     }
 }
 
-/// Measures work on a device after untimed runs. Without `repeats`, the number of timed runs depends
-/// on the time of one.
+/// Measures work on a device after untimed runs. Without `repeats`, the number of timed runs
+/// depends on the time of one.
 pub(super) fn time_runs<E: From<DeviceError>>(
     device: &Device,
     repeats: Option<usize>,

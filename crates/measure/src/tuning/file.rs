@@ -107,9 +107,9 @@ impl Tuning {
         P::list_mut(self).insert(entry);
     }
 
-    /// Returns the entry of the direct sum whose size is nearest to `n` by ratio, within a factor of
-    /// four. For example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no nearer
-    /// one.
+    /// Returns the entry of the direct sum whose size is nearest to `n` by ratio, within a factor
+    /// of four. For example, a run of 4,000 bodies uses an entry for 1,024 bodies if there is no
+    /// nearer one.
     pub fn nearest_entry(&self, n: usize, precision: Precision) -> Option<&TunedEntry<DirectProblem>> {
         self.entries.nearest(&(precision as u8), n)
     }

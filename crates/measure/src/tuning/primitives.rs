@@ -18,7 +18,8 @@ use crate::bench::primitives::{PrimitiveCase, PrimitiveError};
 /// Name of the strategy in an entry if no candidate was faster than the default.
 const DEFAULT: &str = "default";
 
-/// A primitive. Its strategy is the name of one of [`PrimitiveCase::candidate_names`], or `default`.
+/// A primitive. Its strategy is the name of one of [`PrimitiveCase::candidate_names`], or
+/// `default`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrimitiveProblem {
     /// Name and input of the primitive, for example `sort u64 + u32`.

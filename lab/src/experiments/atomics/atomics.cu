@@ -87,8 +87,8 @@ FUNCTION uint index_of(uint i, uint mask, int is_random)
     }                                                                                              \
     break
 
-// data: mask + 1 numbers. old_values: one number per thread if they are summed, one per operation if
-// it is 2, else at least one.
+// data: mask + 1 numbers. old_values: one number per thread if they are summed, one per operation
+// if it is 2, else at least one.
 KERNEL(BLOCK_SIZE)
 update_words(GLOBAL word_t* data, uint n, uint mask, int is_random, int operation, GLOBAL word_t* old_values)
 {

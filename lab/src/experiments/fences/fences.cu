@@ -19,7 +19,7 @@
 // as threads. Nothing waits without a limit, because blocks need not run at the same time.
 //
 // Defined by the host (mod.rs):
-// ACCESS           kind of the accesses: ACCESS_PLAIN, ACCESS_VOLATILE or ACCESS_ATOMIC, which is relaxed
+// ACCESS           kind of the accesses: ACCESS_PLAIN, ACCESS_VOLATILE or ACCESS_ATOMIC (relaxed)
 // FENCE            FENCE_NONE, FENCE_BLOCK, FENCE_DEVICE or FENCE_SYSTEM
 // BLOCK_SIZE       threads per block, a multiple of 64
 // MAX_WAITS        largest number of times that a block looks whether the others have arrived

@@ -146,11 +146,11 @@ kernel_enum! {
     /// Kind of the accesses to X and Y.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum LitmusAccess {
-        /// Ordinary accesses. The compiler may reorder, merge or omit them, and no memory model orders
-        /// them, because they race.
+        /// Ordinary accesses. The compiler may reorder, merge or omit them, and no memory model
+        /// orders them, because they race.
         Plain = 0 => "ACCESS_PLAIN",
-        /// Volatile accesses. In the memory model of PTX they are relaxed and of system scope. OpenCL
-        /// does not order them.
+        /// Volatile accesses. In the memory model of PTX they are relaxed and of system scope.
+        /// OpenCL does not order them.
         Volatile = 1 => "ACCESS_VOLATILE",
         /// Relaxed atomic accesses of device scope.
         Atomic = 2 => "ACCESS_ATOMIC",

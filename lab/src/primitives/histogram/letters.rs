@@ -77,8 +77,8 @@ kernel_enum! {
         Atomic = 2 => "COUNTING_ATOMIC",
         /// Atomic operations on counters of the block in shared memory.
         Private = 3 => "COUNTING_PRIVATE",
-        /// Counters of each thread in shared memory, which need no atomic operations. Several loads are
-        /// in flight, so that the loads and not the increments are the limit.
+        /// Counters of each thread in shared memory, which need no atomic operations. Several loads
+        /// are in flight, so that the loads and not the increments are the limit.
         PrivateToThreads = 4 => "COUNTING_PRIVATE_TO_THREADS",
     }
 }

@@ -39,8 +39,8 @@ kernel_enum! {
     /// Algorithm of a rung.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ReductionVariant {
-        /// Adds pairs of neighbours, then pairs of their sums. Every second thread works, then every
-        /// fourth, and so on.
+        /// Adds pairs of neighbours, then pairs of their sums. Every second thread works, then
+        /// every fourth, and so on.
         Divergent = 1 => "RUNG_DIVERGENT",
         /// Adds the same pairs with the first threads of the block, so warps do not diverge.
         Addresses = 2 => "RUNG_INTERLEAVED",

@@ -1,8 +1,8 @@
 // Sum of numbers, one layer per launch: the rungs of the course's ladder of reductions (mod.rs).
 //
 // Each block sums NUMBERS_PER_BLOCK numbers to one. The host launches layers until one number is
-// left. RUNG selects how the block sums. From RUNG_FIRST_ADD on each thread adds a pair of numbers as
-// it loads them, so no thread only loads.
+// left. RUNG selects how the block sums. From RUNG_FIRST_ADD on each thread adds a pair of numbers
+// as it loads them, so no thread only loads.
 //
 // Defined by the host (mod.rs): RUNG, BLOCK_SIZE, NUMBER, which is float, or uint for integers:
 // signed overflow is undefined in C, and unsigned sums have the same bits. SHUFFLE_NUMBER is the
