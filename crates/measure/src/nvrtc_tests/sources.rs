@@ -20,11 +20,9 @@ pub fn declared_kernels() -> BTreeSet<KernelName> {
     }
     let (mut kernels, mut used) = (BTreeSet::new(), BTreeSet::new());
     for source in sources.iter().filter(|path| has_extension(path, "rs")) {
-        let (text, folder) = (read(source), source.parent().expect("a file in a folder"));
-        for (_, rest) in
-            text.match_indices("KernelFile::new(").map(|(at, found)| (at, &text[at + found.len()..]))
-        {
-            let [name, files @ ..] = &kernel_files_in(in_parentheses(rest))[..] else { continue };
+        let (text, folder) = (code_of(&read(source)), source.parent().expect("a file in a folder"));
+        for arguments in text.split("KernelFile::new(").skip(1).map(in_parentheses) {
+            let [name, files @ ..] = &kernel_files_in(arguments)[..] else { continue };
             for file in files {
                 let path = fs::canonicalize(folder.join(file)).expect("an included file exists");
                 kernels.extend(kernels_in(&read(&path)).map(|kernel| (name.clone(), kernel)));
@@ -53,6 +51,11 @@ fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.expect("an entry").path();
         if path.is_dir() { add_files(&path, files) } else { files.push(path) }
     }
+}
+
+/// Returns the lines of a Rust file that are not comments.
+fn code_of(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the part of `text` before the parenthesis that closes the one before `text`.
