@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 pub type KernelName = (String, String);
 
 /// Returns the kernels of all kernel files that the crates of the simulator declare with
-/// `KernelFile::new("name.cu", include_str!("a.cu"))` or several texts.
-///
-/// # Panics
-/// If a file has kernels and belongs to no kernel file.
+/// `KernelFile::new("name.cu", include_str!("a.cu"))` or several texts. A file whose text is a named
+/// constant is a kernel file with its own name.
 pub fn declared_kernels() -> BTreeSet<KernelName> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of the crates");
     let mut sources = Vec::new();
@@ -31,8 +29,10 @@ pub fn declared_kernels() -> BTreeSet<KernelName> {
         }
     }
     for path in sources.iter().filter(|path| has_extension(path, "cu")) {
-        let is_used = used.contains(&fs::canonicalize(path).expect("a file"));
-        assert!(is_used || kernels_in(&read(path)).next().is_none(), "no kernel file has {}", path.display());
+        if !used.contains(&fs::canonicalize(path).expect("a file")) {
+            let name = path.file_name().expect("a file").to_string_lossy();
+            kernels.extend(kernels_in(&read(path)).map(|kernel| (name.clone().into_owned(), kernel)));
+        }
     }
     kernels
 }
