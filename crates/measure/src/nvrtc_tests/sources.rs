@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 pub type KernelName = (String, String);
 
 /// Returns the kernels of all kernel files that the crates of the simulator declare with
-/// `KernelFile::new("name.cu", include_str!("a.cu"))` or several texts. A file whose text is a named
-/// constant is a kernel file with its own name.
+/// `KernelFile::new("name.cu", include_str!("a.cu"))` or several texts. A file whose text is a
+/// named constant is a kernel file with its own name.
 pub fn declared_kernels() -> BTreeSet<KernelName> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of the crates");
     let mut sources = Vec::new();
