@@ -119,8 +119,10 @@ fn kernels_of_the_simulator_compile_for_cuda() {
     let declared = declared_kernels();
     let missing: Vec<_> = declared.difference(&compiled).collect();
     assert!(missing.is_empty(), "no list compiles {missing:?}: add the kernels to a list of this module");
-    let unknown: Vec<_> = compiled.difference(&declared).collect();
-    assert!(unknown.is_empty(), "declared by no `KernelFile::new` with its files: {unknown:?}");
+    // A kernel of a text constant is also in the kernel files that contain the constant.
+    let is_declared = |kernel: &str| declared.iter().any(|(_, name)| name == kernel);
+    let unknown: Vec<_> = compiled.iter().filter(|(_, kernel)| !is_declared(kernel)).collect();
+    assert!(unknown.is_empty(), "not found in the sources of the kernels: {unknown:?}");
 }
 
 /// Takes a minute.
