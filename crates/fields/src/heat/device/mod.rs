@@ -95,7 +95,7 @@ impl<R: Scalar> DeviceHeat<R> {
     }
 
     /// Returns the bytes of device memory that a plate needs, without those of
-    /// [`pixel_mean_bytes`](crate::pixel_mean_bytes).
+    /// [`pixel_mean_bytes`](crate::pixels::pixel_mean_bytes).
     pub fn needed_bytes(nx: usize, ny: usize, fields: PlateFields) -> u64 {
         let fields = 2 + fields.count();
         let field_bytes = (row_pitch::<R>(nx) * size_of::<R>()) as u64 * ny as u64;

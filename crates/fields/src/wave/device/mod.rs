@@ -113,7 +113,7 @@ impl<R: Scalar> DeviceWave<R> {
     }
 
     /// Returns the bytes of device memory that a field needs, with a look ahead, and without those
-    /// of [`pixel_mean_bytes`](crate::pixel_mean_bytes).
+    /// of [`pixel_mean_bytes`](crate::pixels::pixel_mean_bytes).
     pub fn needed_bytes(grid: &WaveGrid, sides: &Sides, is_variable: bool) -> u64 {
         let layout = WaveLayout::on_device::<R>(grid, slice_count(grid));
         let layers: usize = Sides::used(grid)
